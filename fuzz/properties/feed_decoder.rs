@@ -1,16 +1,16 @@
 //! What must hold for any bytes that claim to be a feed.
 
 use vmnoise_events::HostFrame;
-use vmnoise_feed::{Decoder, FrameError, encode};
+use vmnoise_feed::{FrameDecoder, FrameError, encode};
 
 /// Decodes these bytes without a panic, at once and in small pieces to the same end, and
 /// checks that each frame is one that a host could have written. Gives what they were.
 pub fn check(bytes: &[u8]) -> Vec<Result<HostFrame, FrameError>> {
     let mut found = Vec::new();
-    Decoder::new().push(bytes, &mut |one| found.push(one));
+    FrameDecoder::new().push(bytes, &mut |one| found.push(one));
 
     let mut in_pieces = Vec::new();
-    let mut decoder = Decoder::new();
+    let mut decoder = FrameDecoder::new();
     for piece in bytes.chunks(7) {
         decoder.push(piece, &mut |one| in_pieces.push(one));
     }
@@ -18,7 +18,7 @@ pub fn check(bytes: &[u8]) -> Vec<Result<HostFrame, FrameError>> {
 
     for frame in found.iter().flatten() {
         let mut again = Vec::new();
-        Decoder::new().push(&encode(frame), &mut |one| again.push(one));
+        FrameDecoder::new().push(&encode(frame), &mut |one| again.push(one));
         assert_eq!(again, [Ok(frame.clone())]);
     }
     found

@@ -1,12 +1,12 @@
 //! What must hold for any bytes that claim to be a recording.
 
 use vmnoise_events::Event;
-use vmnoise_recording::{Ending, ReadError, Reader, Writer};
+use vmnoise_recording::{ReadError, RecordingEnd, RecordingReader, Writer};
 
 /// Reads these bytes without a panic, and checks that what is handed out is a
 /// stream that a writer takes and a reader gives back. Tells how they ended.
-pub fn check(bytes: &[u8]) -> Result<Ending, ReadError> {
-    let mut reader = Reader::new(bytes)?;
+pub fn check(bytes: &[u8]) -> Result<RecordingEnd, ReadError> {
+    let mut reader = RecordingReader::new(bytes)?;
     let mut events = Vec::new();
     let end = reader.for_each(&mut |event| events.push(event.clone()));
 
@@ -17,7 +17,7 @@ pub fn check(bytes: &[u8]) -> Result<Ending, ReadError> {
             .expect("the reader hands out a valid stream");
     }
     let again = writer.finish().expect("memory takes every byte");
-    let mut reader = Reader::new(again.as_slice()).expect("a new recording");
+    let mut reader = RecordingReader::new(again.as_slice()).expect("a new recording");
     let mut events_again: Vec<Event> = Vec::new();
     reader
         .for_each(&mut |event| events_again.push(event.clone()))

@@ -1,10 +1,10 @@
 //! Evidence from a recording: who took how much time of which CPU.
 
 #[cfg(test)]
-use vmnoise_events::Workload;
+use vmnoise_events::MeasuringCommand;
 use vmnoise_events::coverage::Coverage;
 use vmnoise_events::{Name, Policy, Share};
-use vmnoise_explain::{CpuSummary, JoinedRun, Side, Summary};
+use vmnoise_explain::{CpuSummary, JoinedRun, Summary, VmSide};
 use wildmatch::WildMatch;
 
 use crate::rule::{Ran, Signature};
@@ -12,7 +12,7 @@ use crate::seen::Bad;
 
 /// The noise of a run, by culprit.
 #[derive(Debug, Clone)]
-pub struct Evidence {
+pub struct NoiseEvidence {
     /// Total length of the gaps of all measured CPUs, in nanoseconds.
     pub noise_ns: u64,
     /// Number of records that the run lost. A finding may explain more than it shows.
@@ -36,7 +36,7 @@ struct Took {
 
 /// The part of a recording that a finding explains.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Explained {
+pub struct ExplainedNoise {
     /// Largest part of the noise that it explains, in nanoseconds. The culprits may have had time
     /// for other reasons too.
     pub ns: u64,
@@ -44,11 +44,11 @@ pub struct Explained {
     pub who: Vec<(Share, Name, u64)>,
 }
 
-impl Evidence {
+impl NoiseEvidence {
     /// Returns the evidence of a run whose threads had this policy.
-    pub fn of(summary: &Summary, priority: Option<Policy>) -> Evidence {
+    pub fn of(summary: &Summary, priority: Option<Policy>) -> NoiseEvidence {
         let cpus = summary.cpus.iter();
-        Evidence {
+        NoiseEvidence {
             noise_ns: cpus
                 .clone()
                 .map(|cpu| cpu.noise_ns)
@@ -63,10 +63,10 @@ impl Evidence {
 
     /// Returns what one side of a guest and its host took of the guest's gaps, or of its wake-up
     /// delays. The measured threads had this policy.
-    pub fn of_side(run: &JoinedRun, side: Side, priority: Option<Policy>) -> Evidence {
+    pub fn of_side(run: &JoinedRun, side: VmSide, priority: Option<Policy>) -> NoiseEvidence {
         let of_side = run.culprits.iter().filter(|it| it.side == side);
         let all_ns = run.culprits.iter().map(|it| it.total_ns);
-        Evidence {
+        NoiseEvidence {
             noise_ns: all_ns.fold(0, u64::saturating_add),
             lost_events: run.summary.lost_events.saturating_add(run.host.lost_events),
             coverage: run.summary.coverage.clone(),
@@ -79,17 +79,17 @@ impl Evidence {
                 })
                 .collect(),
             // On the host the vCPU's thread waits, and its scheduling is unknown.
-            ran: (side == Side::Guest).then_some(Ran::of(priority)),
+            ran: (side == VmSide::Guest).then_some(Ran::of(priority)),
         }
     }
 
     /// Returns evidence in which each of these took some time.
     #[cfg(test)]
-    pub(crate) fn of_names<'a>(names: impl Iterator<Item = (Share, &'a str)>) -> Evidence {
-        Evidence {
+    pub(crate) fn of_names<'a>(names: impl Iterator<Item = (Share, &'a str)>) -> NoiseEvidence {
+        NoiseEvidence {
             noise_ns: 1,
             lost_events: 0,
-            coverage: Coverage::of_workload(Workload::Osnoise),
+            coverage: Coverage::of_workload(MeasuringCommand::Osnoise),
             took: names
                 .map(|(share, name)| Took {
                     cpu: None,
@@ -110,7 +110,7 @@ impl Evidence {
         bad: &[Bad],
         cpus: Option<&[u32]>,
         marks: &mut Vec<bool>,
-    ) -> Explained {
+    ) -> ExplainedNoise {
         marks.resize(self.took.len(), false);
         let mut who: Vec<(Share, Name, u64)> = Vec::new();
         let is_on = |cpu: Option<u32>| match (cpu, cpus) {
@@ -152,7 +152,7 @@ impl Evidence {
             .iter()
             .map(|(_, _, ns)| *ns)
             .fold(0, u64::saturating_add);
-        Explained { ns, who }
+        ExplainedNoise { ns, who }
     }
 
     /// Returns how much of the noise has a finding, in nanoseconds.
@@ -217,7 +217,7 @@ mod tests {
     use crate::rules::all;
 
     /// Returns the losses of two CPUs.
-    fn evidence() -> Evidence {
+    fn evidence() -> NoiseEvidence {
         let took = |cpu, share, name: &str, ns| Took {
             cpu: Some(cpu),
             share,
@@ -234,10 +234,10 @@ mod tests {
             took(3, Share::Throttled, "", 50_000),
             took(3, Share::Thread, "sugov:3:9", 4),
         ];
-        Evidence {
+        NoiseEvidence {
             noise_ns: took.iter().map(|it| it.ns).sum(),
             lost_events: 0,
-            coverage: Coverage::of_workload(Workload::Osnoise),
+            coverage: Coverage::of_workload(MeasuringCommand::Osnoise),
             took,
             ran: Some(Ran::RealTime),
         }
@@ -287,7 +287,7 @@ mod tests {
             .flat_map(|(name, shares)| shares.map(|share| (share, format!("{name}:{NUMBER}"))))
             .collect();
         let names = everybody.iter().map(|(share, name)| (*share, &**name));
-        let evidence = Evidence::of_names(names);
+        let evidence = NoiseEvidence::of_names(names);
         let mut seen = 0;
         for rule in all().unwrap() {
             if !rule.explains.iter().any(|it| it.who.contains("{instance}")) {
@@ -360,7 +360,7 @@ mod tests {
         let explained = |rule: &str, ran| {
             let rules = all().unwrap();
             let rule = rules.iter().find(|it| it.id == rule).unwrap();
-            let evidence = Evidence { ran, ..evidence() };
+            let evidence = NoiseEvidence { ran, ..evidence() };
             let explained = evidence.explained(&rule.explains, &[bad("")], None, &mut Vec::new());
             explained.ns
         };

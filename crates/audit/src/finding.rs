@@ -4,10 +4,10 @@ use std::cmp::Reverse;
 
 use vmnoise_host::cpu_list;
 
-use crate::evidence::{Evidence, Explained};
+use crate::evidence::{ExplainedNoise, NoiseEvidence};
 use crate::look::{chosen, look};
-use crate::machine::{Machine, Said, numbers};
-use crate::rule::{Look, Rule};
+use crate::machine::{AuditMachine, Said, numbers};
+use crate::rule::{AuditRule, FactSource};
 use crate::seen::{Bad, Seen};
 use crate::threads::{AsItIs, as_it_is};
 
@@ -32,9 +32,9 @@ pub struct Audit {
 #[derive(Debug, Clone)]
 pub struct Finding {
     /// The rule.
-    pub rule: Rule,
+    pub rule: AuditRule,
     /// The verdict on the rule.
-    pub verdict: Verdict,
+    pub verdict: FindingVerdict,
     /// The bad places; empty if it could not be read.
     pub bad: Vec<Bad>,
     /// The remedy for each of these places.
@@ -43,9 +43,9 @@ pub struct Finding {
 
 /// The verdict of a recording on a finding.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Verdict {
+pub enum FindingVerdict {
     /// It explains this part of the recording.
-    Explains(Explained),
+    Explains(ExplainedNoise),
     /// It could matter, but nothing of it was seen; or there is no recording.
     CouldMatter,
     /// It cannot be read. This is the file that this process may not read.
@@ -59,7 +59,7 @@ pub struct Change {
     /// command is known.
     pub now: Option<Write>,
     /// A command that helps at once; `None` if there is none.
-    pub command: Option<Command>,
+    pub command: Option<ShellCommand>,
     /// A change for the next start, of the kernel or of the VM.
     pub reboot: Option<String>,
     /// Advice for a person who knows more than files show.
@@ -93,7 +93,7 @@ pub struct Write {
 
 /// A command. All its words are plain words for a shell.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Command {
+pub struct ShellCommand {
     /// The command that makes it good.
     pub run: String,
     /// The command that restores the earlier state.
@@ -105,7 +105,11 @@ pub struct Command {
 
 impl Audit {
     /// Checks all of these rules. `evidence` comes from a recording of this machine.
-    pub fn new(rules: Vec<Rule>, machine: &Machine, evidence: Option<&Evidence>) -> Audit {
+    pub fn new(
+        rules: Vec<AuditRule>,
+        machine: &AuditMachine,
+        evidence: Option<&NoiseEvidence>,
+    ) -> Audit {
         let kernel = machine.kernel();
         Audit::by(
             rules,
@@ -121,10 +125,10 @@ impl Audit {
     /// Checks rules by `look`, which returns what is seen and the only CPUs on which it takes time
     /// (`None`: all). `change` returns the remedy for each place.
     pub(crate) fn by(
-        rules: Vec<Rule>,
-        look: impl Fn(&Rule) -> (Seen, Option<Vec<u32>>),
-        change: impl Fn(&Rule, &Bad) -> Change,
-        evidence: Option<&Evidence>,
+        rules: Vec<AuditRule>,
+        look: impl Fn(&AuditRule) -> (Seen, Option<Vec<u32>>),
+        change: impl Fn(&AuditRule, &Bad) -> Change,
+        evidence: Option<&NoiseEvidence>,
     ) -> Audit {
         let (mut findings, mut good, mut absent) = (Vec::new(), Vec::new(), Vec::new());
         let mut marks = Vec::new();
@@ -135,7 +139,7 @@ impl Audit {
                 Seen::Absent => absent.push(rule.id),
                 Seen::Denied(path) => findings.push(Finding {
                     rule,
-                    verdict: Verdict::CannotBeRead(path),
+                    verdict: FindingVerdict::CannotBeRead(path),
                     bad: Vec::new(),
                     changes: Vec::new(),
                 }),
@@ -143,8 +147,8 @@ impl Audit {
                     let explained = evidence
                         .map(|it| it.explained(&rule.explains, &bad, cpus.as_deref(), &mut marks));
                     let verdict = match explained {
-                        Some(explained) if explained.ns > 0 => Verdict::Explains(explained),
-                        _ => Verdict::CouldMatter,
+                        Some(explained) if explained.ns > 0 => FindingVerdict::Explains(explained),
+                        _ => FindingVerdict::CouldMatter,
                     };
                     findings.push(Finding {
                         changes: bad.iter().map(|bad| change(&rule, bad)).collect(),
@@ -168,7 +172,7 @@ impl Audit {
 
 /// Returns how much of the noise has a finding in one of these audits, in nanoseconds. All were
 /// made from this evidence.
-pub fn explained_together(evidence: &Evidence, audits: &[&Audit]) -> u64 {
+pub fn explained_together(evidence: &NoiseEvidence, audits: &[&Audit]) -> u64 {
     let most = audits.iter().map(|it| it.marks.len()).max().unwrap_or(0);
     let is_marked = |place| audits.iter().any(|it| it.marks.get(place) == Some(&true));
     let marks: Vec<bool> = (0..most).map(is_marked).collect();
@@ -179,7 +183,7 @@ impl Finding {
     /// Returns how much of a recording it explains, in nanoseconds.
     pub fn explained_ns(&self) -> u64 {
         match &self.verdict {
-            Verdict::Explains(explained) => explained.ns,
+            FindingVerdict::Explains(explained) => explained.ns,
             _ => 0,
         }
     }
@@ -189,7 +193,7 @@ impl Finding {
 const CHOOSE: &str =
     "name the CPUs that should be quiet with -c: at least one must be left for other work";
 
-impl Rule {
+impl AuditRule {
     /// Returns whether the rule applies to a kernel of this version.
     pub(crate) fn is_of_kernel(&self, kernel: &[u32]) -> bool {
         let since = self.since.as_deref().map(numbers);
@@ -198,7 +202,7 @@ impl Rule {
             && before.is_none_or(|before| kernel < &before[..])
     }
 
-    pub(crate) fn change(&self, bad: &Bad, machine: &Machine) -> Change {
+    pub(crate) fn change(&self, bad: &Bad, machine: &AuditMachine) -> Change {
         let remedy = &self.remedy;
         // There may be no CPU to which the work could move, or on which it could stay.
         let is_all = machine.others.is_empty();
@@ -228,12 +232,12 @@ impl Rule {
             }),
             command: remedy.run.as_ref().filter(|it| can(it)).and_then(|run| {
                 // A process that is not part of a service cannot be stopped and started as one.
-                if let Look::NoProcess { name } = &self.look
+                if let FactSource::NoProcess { name } = &self.look
                     && !is_service(machine, bad, name)
                 {
                     return None;
                 }
-                Command::new(fill(run), fill(&remedy.undo), as_it_is(machine, bad))
+                ShellCommand::new(fill(run), fill(&remedy.undo), as_it_is(machine, bad))
             }),
             reboot: remedy.reboot.as_deref().filter(|it| can(it)).map(fill),
             advice: match (is_all, remedy.advice.as_deref()) {
@@ -247,22 +251,22 @@ impl Rule {
 }
 
 /// Returns whether the process of a place belongs to the service with this name.
-fn is_service(machine: &Machine, bad: &Bad, name: &str) -> bool {
+fn is_service(machine: &AuditMachine, bad: &Bad, name: &str) -> bool {
     match machine.read(&format!("proc/{}/cgroup", bad.instance)) {
         Said::Text(text) => text.contains(&format!("/{name}.service")),
         Said::Absent | Said::Denied => false,
     }
 }
 
-impl Command {
+impl ShellCommand {
     /// Returns `None` if words of the command are unknown or not plain.
-    fn new(run: String, undo: String, is: Option<AsItIs>) -> Option<Command> {
+    fn new(run: String, undo: String, is: Option<AsItIs>) -> Option<ShellCommand> {
         let words = is.iter().flat_map(|is| &is.words);
         let (run, undo) = words.fold((run, undo), |(run, undo), (word, is)| {
             (run.replace(word, is), undo.replace(word, is))
         });
         let are_plain = |text: &str| !text.is_empty() && text.split(' ').all(is_plain);
-        (are_plain(&run) && are_plain(&undo)).then(|| Command {
+        (are_plain(&run) && are_plain(&undo)).then(|| ShellCommand {
             run,
             undo,
             thread: is.map(|is| is.thread),
@@ -306,16 +310,16 @@ fn mask(cpus: &[u32]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::rule::Tree;
+    use crate::rule::FileTree;
     use crate::rules::all;
     use crate::tree::grown;
 
     /// CPUs 2 and 3 of four should be quiet.
     const CPUS: [u32; 2] = [2, 3];
 
-    fn audit(tree: &Tree, rule: &Rule) -> Audit {
+    fn audit(tree: &FileTree, rule: &AuditRule) -> Audit {
         let root = grown(tree);
-        let machine = Machine::under(root.path(), &CPUS).unwrap();
+        let machine = AuditMachine::under(root.path(), &CPUS).unwrap();
         Audit::new(vec![rule.clone()], &machine, None)
     }
 
@@ -328,7 +332,7 @@ mod tests {
             let [finding] = &bad.findings[..] else {
                 panic!("{}: {bad:?}", rule.id);
             };
-            assert_eq!(finding.verdict, Verdict::CouldMatter);
+            assert_eq!(finding.verdict, FindingVerdict::CouldMatter);
             for change in &finding.changes {
                 let is_filled = |text: &String| !text.contains('{');
                 assert!(
@@ -351,7 +355,7 @@ mod tests {
                 );
             }
             // A kernel without the setting gets no finding.
-            let none = audit(&Tree::new(), &rule);
+            let none = audit(&FileTree::new(), &rule);
             assert_eq!(none.absent.concat(), rule.id, "{none:?}");
         }
     }
@@ -377,7 +381,7 @@ mod tests {
             let rule = rules.iter().find(|it| it.id == id).unwrap();
             let root = grown(&rule.trees.bad);
             for (cpus, is_told) in [(&[0, 1, 2, 3][..], false), (&CPUS[..], true)] {
-                let machine = Machine::under(root.path(), cpus).unwrap();
+                let machine = AuditMachine::under(root.path(), cpus).unwrap();
                 let audit = Audit::new(vec![rule.clone()], &machine, None);
                 let change = &audit.findings[0].changes[0];
                 assert_eq!(change.reboot.is_some(), is_told, "{id}: {change:?}");
@@ -392,7 +396,7 @@ mod tests {
     fn a_container_has_the_quota_of_its_pod() {
         let rules = all().unwrap();
         let rule = rules.iter().find(|it| it.id == "quota").unwrap();
-        let tree = Tree::from([
+        let tree = FileTree::from([
             ("proc/self/cgroup".to_owned(), "0::/\n".to_owned()),
             (
                 "sys/fs/cgroup/cpu.max".to_owned(),
@@ -408,7 +412,7 @@ mod tests {
         let rule = rules.iter().find(|it| it.id == "rps").unwrap();
         for name in ["$(reboot)", "a;b", "a`b`", "a'b", "a>b"] {
             let path = format!("sys/class/net/{name}/queues/rx-0/rps_cpus");
-            let tree = Tree::from([(path, "f\n".to_owned())]);
+            let tree = FileTree::from([(path, "f\n".to_owned())]);
             let finding = &audit(&tree, rule).findings[0];
             assert_eq!(finding.bad[0].instance, format!("{name}/0"));
             assert_eq!(finding.changes[0].now, None);
@@ -442,7 +446,7 @@ mod tests {
     #[test]
     fn what_is_no_service_is_stopped_as_none() {
         for rule in all().unwrap() {
-            if let Look::NoProcess { .. } = rule.look {
+            if let FactSource::NoProcess { .. } = rule.look {
                 let mut tree = rule.trees.bad.clone();
                 tree.insert("proc/90/cgroup".into(), "0::/user.slice\n".into());
                 let finding = &audit(&tree, &rule).findings[0];

@@ -1,29 +1,29 @@
 //! Checks a guest and its host together: a setting that is good on each side may be bad for the
 //! pair.
 
-use vmnoise_explain::Side;
+use vmnoise_explain::VmSide;
 
-use crate::evidence::Evidence;
+use crate::evidence::NoiseEvidence;
 use crate::finding::{Audit, Change};
 use crate::look;
-use crate::machine::{Machine, Said};
-use crate::rule::{Condition, Is, Look, Rule, Signature};
+use crate::machine::{AuditMachine, Said};
+use crate::rule::{AuditRule, FactSource, Is, SideCondition, Signature};
 use crate::seen::{Bad, Seen};
 
 /// The two machines of a pair.
 #[derive(Debug, Clone, Copy)]
-pub struct Pair<'a> {
+pub struct AuditedPair<'a> {
     /// The guest. The CPUs in question are those that are vCPUs of the host.
-    pub guest: &'a Machine,
+    pub guest: &'a AuditMachine,
     /// The host. The CPUs in question are those on which these vCPUs were.
-    pub host: &'a Machine,
+    pub host: &'a AuditMachine,
     /// These vCPUs.
-    pub vcpus: &'a [Placed],
+    pub vcpus: &'a [VcpuPlace],
 }
 
 /// The CPUs on which a vCPU was.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Placed {
+pub struct VcpuPlace {
     /// Number of this CPU in the guest.
     pub cpu: u32,
     /// Id of its thread on the host.
@@ -35,7 +35,7 @@ pub struct Placed {
 impl Audit {
     /// Checks all of these rules about pairs. `evidence` is the time that the host took from the
     /// guest.
-    pub fn joint(rules: Vec<Rule>, pair: Pair<'_>, evidence: &Evidence) -> Audit {
+    pub fn joint(rules: Vec<AuditRule>, pair: AuditedPair<'_>, evidence: &NoiseEvidence) -> Audit {
         Audit::by(
             rules,
             |rule| look_at(&rule.look, pair, evidence),
@@ -51,7 +51,11 @@ impl Audit {
 }
 
 /// Finds the vCPUs for which all conditions are true, and the CPUs of the host on which they were.
-fn look_at(at: &Look, pair: Pair<'_>, evidence: &Evidence) -> (Seen, Option<Vec<u32>>) {
+fn look_at(
+    at: &FactSource,
+    pair: AuditedPair<'_>,
+    evidence: &NoiseEvidence,
+) -> (Seen, Option<Vec<u32>>) {
     let (mut all, mut denied, mut cpus) = (Vec::new(), None, Vec::new());
     for vcpu in pair.vcpus {
         match look_at_vcpu(at, pair, vcpu, evidence) {
@@ -75,8 +79,13 @@ fn look_at(at: &Look, pair: Pair<'_>, evidence: &Evidence) -> (Seen, Option<Vec<
     (seen, Some(cpus))
 }
 
-fn look_at_vcpu(at: &Look, pair: Pair<'_>, vcpu: &Placed, evidence: &Evidence) -> Seen {
-    let Look::Joint {
+fn look_at_vcpu(
+    at: &FactSource,
+    pair: AuditedPair<'_>,
+    vcpu: &VcpuPlace,
+    evidence: &NoiseEvidence,
+) -> Seen {
+    let FactSource::Joint {
         guest,
         host,
         moved,
@@ -88,8 +97,8 @@ fn look_at_vcpu(at: &Look, pair: Pair<'_>, vcpu: &Placed, evidence: &Evidence) -
     let guest_machine = pair.guest.clone().about(&[vcpu.cpu]);
     let host_machine = pair.host.clone().about(&vcpu.cpus);
     let (mut bad, mut denied) = (Vec::new(), None);
-    let guest = guest.iter().map(|it| (Side::Guest, &guest_machine, it));
-    let host = host.iter().map(|it| (Side::Host, &host_machine, it));
+    let guest = guest.iter().map(|it| (VmSide::Guest, &guest_machine, it));
+    let host = host.iter().map(|it| (VmSide::Host, &host_machine, it));
     for (side, machine, condition) in guest.chain(host) {
         match (look::look_at(&condition.look, &[], machine), condition.is) {
             (Seen::Denied(path), _) => denied = denied.or(Some(on(side, &path))),
@@ -121,27 +130,27 @@ fn look_at_vcpu(at: &Look, pair: Pair<'_>, vcpu: &Placed, evidence: &Evidence) -
 }
 
 /// Returns a path on one side.
-fn on(side: Side, path: &str) -> String {
+fn on(side: VmSide, path: &str) -> String {
     let side = match side {
-        Side::Guest => "guest",
-        Side::Host => "host",
-        Side::Unknown => "either",
+        VmSide::Guest => "guest",
+        VmSide::Host => "host",
+        VmSide::Unknown => "either",
     };
     format!("{side}:/{path}")
 }
 
 /// Returns a place that is good on its own side.
-fn good(side: Side, machine: &Machine, condition: &Condition) -> Option<Bad> {
+fn good(side: VmSide, machine: &AuditMachine, condition: &SideCondition) -> Option<Bad> {
     let (path, found) = match &condition.look {
-        Look::Value { file, .. }
-        | Look::Choice { file, .. }
-        | Look::Number { file, .. }
-        | Look::Covers { file }
-        | Look::Spares { file, .. } => match machine.read(file) {
+        FactSource::Value { file, .. }
+        | FactSource::Choice { file, .. }
+        | FactSource::Number { file, .. }
+        | FactSource::Covers { file }
+        | FactSource::Spares { file, .. } => match machine.read(file) {
             Said::Text(text) => (&**file, text),
             Said::Absent | Said::Denied => return None,
         },
-        Look::Parameter { words, file } => (&**file, words.join(" ")),
+        FactSource::Parameter { words, file } => (&**file, words.join(" ")),
         _ => return None,
     };
     Some(Bad {
@@ -152,7 +161,7 @@ fn good(side: Side, machine: &Machine, condition: &Condition) -> Option<Bad> {
     })
 }
 
-fn mover(vcpu: &Placed) -> Bad {
+fn mover(vcpu: &VcpuPlace) -> Bad {
     let cpus: Vec<String> = vcpu.cpus.iter().map(u32::to_string).collect();
     Bad {
         path: "host:seen".into(),
@@ -163,7 +172,7 @@ fn mover(vcpu: &Placed) -> Bad {
 }
 
 /// Returns the largest culprits that match.
-fn of_evidence(seen: &[Signature], evidence: &Evidence, cpus: &[u32]) -> Vec<Bad> {
+fn of_evidence(seen: &[Signature], evidence: &NoiseEvidence, cpus: &[u32]) -> Vec<Bad> {
     let nowhere = Bad {
         path: "host:seen".into(),
         instance: String::new(),
@@ -186,12 +195,12 @@ mod tests {
     use std::fs;
 
     use super::*;
-    use crate::finding::Verdict;
-    use crate::rule::Tree;
+    use crate::finding::FindingVerdict;
+    use crate::rule::FileTree;
     use crate::rules::joint;
 
     /// Audits a guest and a host with four CPUs each. CPUs 2 and 3 are in question.
-    fn audit(tree: &Tree, rule: &Rule) -> Audit {
+    fn audit(tree: &FileTree, rule: &AuditRule) -> Audit {
         let root = tempfile::tempdir().unwrap();
         let write = |path: &str, text: &str| {
             let path = root.path().join(path);
@@ -202,9 +211,9 @@ mod tests {
             write(&format!("{side}/sys/devices/system/cpu/online"), "0-3\n");
         }
         tree.iter().for_each(|(path, text)| write(path, text));
-        let machine = |side: &str| Machine::under(root.path().join(side), &[2, 3]).unwrap();
+        let machine = |side: &str| AuditMachine::under(root.path().join(side), &[2, 3]).unwrap();
         let has_moved = tree.contains_key("host/moved");
-        let vcpus = [Placed {
+        let vcpus = [VcpuPlace {
             cpu: 2,
             tid: 87,
             cpus: if has_moved { vec![2, 3] } else { vec![2] },
@@ -213,12 +222,12 @@ mod tests {
             let share = serde_json::from_value(path.strip_prefix("seen/")?.into()).unwrap();
             Some((share, &**name))
         });
-        let pair = Pair {
+        let pair = AuditedPair {
             guest: &machine("guest"),
             host: &machine("host"),
             vcpus: &vcpus,
         };
-        Audit::joint(vec![rule.clone()], pair, &Evidence::of_names(seen))
+        Audit::joint(vec![rule.clone()], pair, &NoiseEvidence::of_names(seen))
     }
 
     #[test]
@@ -230,7 +239,7 @@ mod tests {
             let [finding] = &bad.findings[..] else {
                 panic!("{}: {bad:?}", rule.id);
             };
-            assert_eq!(finding.verdict, Verdict::CouldMatter);
+            assert_eq!(finding.verdict, FindingVerdict::CouldMatter);
             assert!(!finding.bad.is_empty());
             for (bad, change) in finding.bad.iter().zip(&finding.changes) {
                 let side = bad.path.split(':').next().unwrap();
@@ -314,7 +323,7 @@ mod tests {
     #[test]
     fn what_neither_has_is_no_finding() {
         for rule in joint().unwrap() {
-            let none = audit(&Tree::new(), &rule);
+            let none = audit(&FileTree::new(), &rule);
             assert!(none.findings.is_empty(), "{}: {none:?}", rule.id);
         }
     }
@@ -327,24 +336,24 @@ mod tests {
         let mut settings = vmnoise_events::Settings::default();
         let online = "sys/devices/system/cpu/online";
         settings.insert(online, Some("0-3")).unwrap();
-        let host = Machine::recorded(settings.clone(), &[2]).unwrap();
+        let host = AuditMachine::recorded(settings.clone(), &[2]).unwrap();
         let isolated = "sys/devices/system/cpu/isolated";
         settings.insert(isolated, Some("2")).unwrap();
-        let guest = Machine::recorded(settings, &[2]).unwrap();
-        let pair = Pair {
+        let guest = AuditMachine::recorded(settings, &[2]).unwrap();
+        let pair = AuditedPair {
             guest: &guest,
             host: &host,
-            vcpus: &[Placed {
+            vcpus: &[VcpuPlace {
                 cpu: 2,
                 tid: 87,
                 cpus: vec![2],
             }],
         };
-        let none = Evidence::of_names([].into_iter());
+        let none = NoiseEvidence::of_names([].into_iter());
         let audit = Audit::joint(vec![rule.clone()], pair, &none);
         assert_eq!(
             audit.findings[0].verdict,
-            Verdict::CannotBeRead("host:/sys/devices/system/cpu/isolated".into())
+            FindingVerdict::CannotBeRead("host:/sys/devices/system/cpu/isolated".into())
         );
     }
 }

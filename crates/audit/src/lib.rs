@@ -21,11 +21,13 @@ mod threads;
 #[cfg(test)]
 mod tree;
 
-pub use evidence::{Evidence, Explained};
-pub use finding::{Audit, Change, Command, Finding, SinceRun, Verdict, Write, explained_together};
-pub use joint::{Pair, Placed};
-pub use machine::Machine;
+pub use evidence::{ExplainedNoise, NoiseEvidence};
+pub use finding::{
+    Audit, Change, Finding, FindingVerdict, ShellCommand, SinceRun, Write, explained_together,
+};
+pub use joint::{AuditedPair, VcpuPlace};
+pub use machine::AuditMachine;
 pub use recorded::{BOOT_ID, settings};
-pub use rule::{Rule, Side};
+pub use rule::{AuditRule, MachineSide};
 pub use rules::{RuleError, all, joint};
 pub use seen::Bad;

@@ -2,25 +2,25 @@
 
 use wildmatch::WildMatch;
 
-use crate::machine::{Found, Machine, Said, numbers};
-use crate::rule::{CpuFormat, Look, Only, Rule};
+use crate::machine::{AuditMachine, Found, Said, numbers};
+use crate::rule::{AuditRule, CpuFormat, FactSource, Only};
 use crate::seen::{Bad, Seen};
 use crate::threads;
 
 /// Checks the places of a rule.
-pub(crate) fn look(rule: &Rule, machine: &Machine) -> Seen {
+pub(crate) fn look(rule: &AuditRule, machine: &AuditMachine) -> Seen {
     look_at(&rule.look, &rule.only, machine)
 }
 
 /// Checks places for which all of `only` is true.
-pub(crate) fn look_at(at: &Look, only: &[Only], machine: &Machine) -> Seen {
+pub(crate) fn look_at(at: &FactSource, only: &[Only], machine: &AuditMachine) -> Seen {
     let of_files = |file: &str, names: Option<&str>, is_good: &dyn Fn(&str) -> bool| {
         of_files(machine, only, file, names, |text| {
             is_good(text).then_some(()).ok_or_else(|| text.to_owned())
         })
     };
     match at {
-        Look::Value { file, key, good } => {
+        FactSource::Value { file, key, good } => {
             self::of_files(machine, only, file, None, |text| {
                 let value = value(text, key.as_deref());
                 let is = |it: &String| WildMatch::new(it).matches(value);
@@ -29,11 +29,11 @@ pub(crate) fn look_at(at: &Look, only: &[Only], machine: &Machine) -> Seen {
                 is_good.then_some(()).ok_or_else(|| value.to_owned())
             })
         }
-        Look::Choice { file, good } => self::of_files(machine, only, file, None, |text| {
+        FactSource::Choice { file, good } => self::of_files(machine, only, file, None, |text| {
             let chosen = chosen(text);
             good.contains(&chosen).then_some(()).ok_or(chosen)
         }),
-        Look::Number {
+        FactSource::Number {
             file,
             at_least,
             at_most,
@@ -43,11 +43,11 @@ pub(crate) fn look_at(at: &Look, only: &[Only], machine: &Machine) -> Seen {
             };
             text.parse().is_ok_and(is_good)
         }),
-        Look::Covers { file } => of_files(file, None, &|text| {
+        FactSource::Covers { file } => of_files(file, None, &|text| {
             let listed = machine.listed(text, CpuFormat::List);
             machine.cpus.iter().all(|cpu| listed.contains(cpu))
         }),
-        Look::Spares {
+        FactSource::Spares {
             file,
             key,
             format,
@@ -58,17 +58,21 @@ pub(crate) fn look_at(at: &Look, only: &[Only], machine: &Machine) -> Seen {
             let spares = machine.cpus.iter().all(|cpu| !listed.contains(cpu));
             spares.then_some(()).ok_or_else(|| value.to_owned())
         }),
-        Look::Leaves { files } => leaves(machine, files),
-        Look::Parameter { words, file } => self::of_files(machine, only, file, None, |text| {
-            let is = |word: &str| words.iter().any(|it| WildMatch::new(it).matches(word));
-            let has = text.split_whitespace().any(is);
-            has.then_some(()).ok_or_else(String::new)
-        }),
-        Look::NoParameter { word } => self::of_files(machine, only, COMMAND_LINE, None, |text| {
-            let has = text.split_whitespace().any(|it| it == word);
-            (!has).then_some(()).ok_or_else(|| word.clone())
-        }),
-        Look::ParameterCovers { words } => {
+        FactSource::Leaves { files } => leaves(machine, files),
+        FactSource::Parameter { words, file } => {
+            self::of_files(machine, only, file, None, |text| {
+                let is = |word: &str| words.iter().any(|it| WildMatch::new(it).matches(word));
+                let has = text.split_whitespace().any(is);
+                has.then_some(()).ok_or_else(String::new)
+            })
+        }
+        FactSource::NoParameter { word } => {
+            self::of_files(machine, only, COMMAND_LINE, None, |text| {
+                let has = text.split_whitespace().any(|it| it == word);
+                (!has).then_some(()).ok_or_else(|| word.clone())
+            })
+        }
+        FactSource::ParameterCovers { words } => {
             self::of_files(machine, only, COMMAND_LINE, None, |text| {
                 let set = text.split_whitespace().filter_map(|it| it.split_once('='));
                 let mut asked = set.filter(|(word, _)| words.iter().any(|it| it == word));
@@ -80,7 +84,7 @@ pub(crate) fn look_at(at: &Look, only: &[Only], machine: &Machine) -> Seen {
                 covers.then_some(()).ok_or_else(String::new)
             })
         }
-        Look::Threads {
+        FactSource::Threads {
             whose,
             names,
             but,
@@ -90,16 +94,16 @@ pub(crate) fn look_at(at: &Look, only: &[Only], machine: &Machine) -> Seen {
             Ok(false) => Seen::Absent,
             Err(unread) => Seen::Denied(unread),
         },
-        Look::NoProcess { name } => threads::no_process(machine, name),
+        FactSource::NoProcess { name } => threads::no_process(machine, name),
         // This needs two machines.
-        Look::Joint { .. } => Seen::Absent,
+        FactSource::Joint { .. } => Seen::Absent,
     }
 }
 
 const COMMAND_LINE: &str = "proc/cmdline";
 
 /// Returns whether all of `only` is true at a place, or else the file that could not be read.
-fn holds(machine: &Machine, only: &[Only], path: &str) -> Result<bool, String> {
+fn holds(machine: &AuditMachine, only: &[Only], path: &str) -> Result<bool, String> {
     let folder = path.rsplit_once('/').map_or("", |(folder, _)| folder);
     for it in only {
         let since = it.since.as_deref().map(numbers);
@@ -132,7 +136,7 @@ fn value<'a>(text: &'a str, key: Option<&str>) -> &'a str {
     found.map_or("", |(_, value)| value.trim())
 }
 
-fn leaves(machine: &Machine, files: &[String]) -> Seen {
+fn leaves(machine: &AuditMachine, files: &[String]) -> Seen {
     let mut lists = Vec::new();
     for file in files {
         match machine.read(file) {
@@ -165,7 +169,7 @@ fn leaves(machine: &Machine, files: &[String]) -> Seen {
 
 /// Checks every file of a pattern. `judge` returns the found value if it is not good.
 fn of_files(
-    machine: &Machine,
+    machine: &AuditMachine,
     only: &[Only],
     pattern: &str,
     names: Option<&str>,
@@ -228,15 +232,15 @@ pub(crate) fn chosen(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::rule::Tree;
+    use crate::rule::FileTree;
     use crate::rules::all;
     use crate::tree::grown;
 
     fn seen(id: &str, files: &[(&str, &str)]) -> Seen {
         let files = files.iter();
         let files = files.map(|(path, text)| ((*path).into(), (*text).into()));
-        let root = grown(&files.collect::<Tree>());
-        let machine = Machine::under(root.path(), &[2, 3]).unwrap();
+        let root = grown(&files.collect::<FileTree>());
+        let machine = AuditMachine::under(root.path(), &[2, 3]).unwrap();
         let rules = all().unwrap();
         look(rules.iter().find(|it| it.id == id).unwrap(), &machine)
     }

@@ -17,7 +17,7 @@ use crate::tasks::{self, VmTasks};
 
 /// A machine, and which of its CPUs are in question.
 #[derive(Debug, Clone)]
-pub struct Machine {
+pub struct AuditMachine {
     source: Source,
     vms: OnceCell<Vec<VmTasks>>,
     /// The process of the only VM to check; `None`: all VMs.
@@ -86,23 +86,23 @@ pub(crate) struct Found {
     pub(crate) instance: String,
 }
 
-impl Machine {
+impl AuditMachine {
     /// Returns the machine whose `proc` and `sys` are below `root`.
     ///
     /// # Errors
     /// If the online CPUs cannot be read.
-    pub fn under(root: impl Into<PathBuf>, cpus: &[u32]) -> io::Result<Machine> {
+    pub fn under(root: impl Into<PathBuf>, cpus: &[u32]) -> io::Result<AuditMachine> {
         let root = root.into();
         let host = Host::under(&root);
-        Machine::of(Source::Tree(root, host), cpus)
+        AuditMachine::of(Source::Tree(root, host), cpus)
     }
 
     /// Returns the recorded machine, in its state of that time.
     ///
     /// # Errors
     /// The same as [`under`](Machine::under).
-    pub fn recorded(settings: Settings, cpus: &[u32]) -> io::Result<Machine> {
-        Machine::of(Source::Recorded(Arc::new(settings), None), cpus)
+    pub fn recorded(settings: Settings, cpus: &[u32]) -> io::Result<AuditMachine> {
+        AuditMachine::of(Source::Recorded(Arc::new(settings), None), cpus)
     }
 
     /// Does the same as [`recorded`](Machine::recorded) for the machine whose `proc` and `sys` are
@@ -114,29 +114,29 @@ impl Machine {
         root: impl Into<PathBuf>,
         settings: Settings,
         cpus: &[u32],
-    ) -> io::Result<Machine> {
+    ) -> io::Result<AuditMachine> {
         let root = root.into();
         let host = Host::under(&root);
         let source = Source::Recorded(Arc::new(settings), Some((root, host)));
-        Machine::of(source, cpus)
+        AuditMachine::of(source, cpus)
     }
 
     /// Does the same as [`under`](Machine::under) with all CPUs, for a recording: everything that
     /// is read until then is kept.
-    pub(crate) fn heard(root: impl Into<PathBuf>, until: Instant) -> io::Result<Machine> {
+    pub(crate) fn heard(root: impl Into<PathBuf>, until: Instant) -> io::Result<AuditMachine> {
         let heard = Heard {
             settings: Settings::default(),
             room: ROOM,
             until,
         };
         let source = Source::Heard(root.into(), RefCell::new(heard));
-        let mut machine = Machine::of(source, &[])?;
+        let mut machine = AuditMachine::of(source, &[])?;
         machine.cpus = std::mem::take(&mut machine.others);
         Ok(machine)
     }
 
-    fn of(source: Source, cpus: &[u32]) -> io::Result<Machine> {
-        let mut machine = Machine {
+    fn of(source: Source, cpus: &[u32]) -> io::Result<AuditMachine> {
+        let mut machine = AuditMachine {
             source,
             vms: OnceCell::new(),
             vm: None,
@@ -151,7 +151,7 @@ impl Machine {
     }
 
     /// Returns the same machine, with these CPUs in question.
-    pub fn about(mut self, cpus: &[u32]) -> Machine {
+    pub fn about(mut self, cpus: &[u32]) -> AuditMachine {
         self.others.append(&mut self.cpus);
         self.others.sort_unstable();
         self.others.dedup();
@@ -162,7 +162,7 @@ impl Machine {
     }
 
     /// Returns the same machine with only the VM of this process.
-    pub fn of_vm(mut self, pid: u32) -> Machine {
+    pub fn of_vm(mut self, pid: u32) -> AuditMachine {
         self.vm = Some(pid);
         self.vms = OnceCell::new();
         self

@@ -8,8 +8,8 @@ use std::time::{Duration, Instant};
 use vmnoise_events::Settings;
 
 use crate::look::{look, look_at};
-use crate::machine::Machine;
-use crate::rule::Look;
+use crate::machine::AuditMachine;
+use crate::rule::FactSource;
 use crate::rules::{all, joint};
 use crate::seen::Seen;
 
@@ -29,7 +29,7 @@ pub fn settings(root: &Path) -> io::Result<Settings> {
 }
 
 pub(crate) fn settings_within(root: &Path, patience: Duration) -> io::Result<Settings> {
-    let machine = Machine::heard(root, Instant::now() + patience)?;
+    let machine = AuditMachine::heard(root, Instant::now() + patience)?;
     // Read first: it identifies the machine, and the time may be over for other files.
     machine.read(BOOT_ID);
     let kernel = machine.kernel();
@@ -44,7 +44,7 @@ pub(crate) fn settings_within(root: &Path, patience: Duration) -> io::Result<Set
     }
     // The machine may be the guest or the host of a pair.
     for rule in joint().map_err(io::Error::other)? {
-        if let Look::Joint { guest, host, .. } = &rule.look {
+        if let FactSource::Joint { guest, host, .. } = &rule.look {
             for condition in guest.iter().chain(host) {
                 look_at(&condition.look, &[], &machine);
             }
@@ -57,7 +57,7 @@ pub(crate) fn settings_within(root: &Path, patience: Duration) -> io::Result<Set
 mod tests {
     use super::*;
     use crate::finding::Audit;
-    use crate::rule::Tree;
+    use crate::rule::FileTree;
     use crate::tree::grown;
 
     /// A recorded machine gives the same findings, for any CPUs in question.
@@ -65,7 +65,7 @@ mod tests {
     fn a_machine_is_judged_as_it_was_recorded() {
         for rule in all().unwrap() {
             // Threads are read from the current machine.
-            let is_of_threads = |tree: &Tree| {
+            let is_of_threads = |tree: &FileTree| {
                 tree.keys()
                     .any(|path| path.starts_with("task/") || path.starts_with("vm/"))
             };
@@ -78,8 +78,8 @@ mod tests {
                 let patience = Duration::from_secs(600);
                 let recorded = settings_within(root.path(), patience).unwrap();
                 for cpus in [&[2, 3][..], &[0], &[0, 1, 2, 3]] {
-                    let here = Machine::under(root.path(), cpus).unwrap();
-                    let there = Machine::recorded(recorded.clone(), cpus).unwrap();
+                    let here = AuditMachine::under(root.path(), cpus).unwrap();
+                    let there = AuditMachine::recorded(recorded.clone(), cpus).unwrap();
                     let audit = |machine| {
                         let audit = Audit::new(vec![rule.clone()], machine, None);
                         format!("{audit:?}")
@@ -95,7 +95,7 @@ mod tests {
         let mut recorded = Settings::default();
         let online = ("sys/devices/system/cpu/online", "0-3");
         recorded.insert(online.0, Some(online.1)).unwrap();
-        let machine = Machine::recorded(recorded, &[2]).unwrap();
+        let machine = AuditMachine::recorded(recorded, &[2]).unwrap();
         let rules: Vec<_> = all().unwrap();
         let of_all_kernels = rules.into_iter().filter(|it| it.is_of_kernel(&[]));
         let of_all_kernels: Vec<_> = of_all_kernels.collect();
@@ -107,7 +107,7 @@ mod tests {
             "{:?}",
             audit.absent
         );
-        assert!(Machine::recorded(Settings::default(), &[2]).is_err());
+        assert!(AuditMachine::recorded(Settings::default(), &[2]).is_err());
     }
 
     /// Prints how long a run waits for the settings here, because the speed of a machine is

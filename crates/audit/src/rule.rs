@@ -8,7 +8,7 @@ use vmnoise_events::Share;
 /// A rule about one setting of a machine.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Rule {
+pub struct AuditRule {
     /// Name of its file.
     #[serde(skip)]
     pub id: String,
@@ -16,7 +16,7 @@ pub struct Rule {
     pub title: String,
     /// The side to which the rule applies: only a host of VMs, or only a guest.
     #[serde(default)]
-    pub of: Option<Side>,
+    pub of: Option<MachineSide>,
     /// Sources for the good value: the authority and, if authorities differ, their settings.
     pub says: Vec<String>,
     /// The first Linux to which it applies; `None`: any.
@@ -32,7 +32,7 @@ pub struct Rule {
     #[serde(default)]
     pub note: String,
     /// Where it is read, and the good values.
-    pub look: Look,
+    pub look: FactSource,
     /// The time that the setting causes.
     #[serde(default)]
     pub explains: Vec<Signature>,
@@ -45,7 +45,7 @@ pub struct Rule {
 /// The role of a machine for VMs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Side {
+pub enum MachineSide {
     /// It runs VMs.
     Host,
     /// It is a VM.
@@ -83,7 +83,7 @@ pub struct Only {
 ///   CPUs.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case", deny_unknown_fields)]
-pub enum Look {
+pub enum FactSource {
     /// The file's only line must be one of these (`*`: any characters).
     Value {
         /// The file.
@@ -166,7 +166,7 @@ pub enum Look {
         #[serde(default)]
         but: Vec<String>,
         /// The fault.
-        fault: Fault,
+        fault: ThreadFault,
     },
     /// No current process may have this name.
     NoProcess {
@@ -177,10 +177,10 @@ pub enum Look {
     Joint {
         /// Conditions on the guest.
         #[serde(default)]
-        guest: Vec<Condition>,
+        guest: Vec<SideCondition>,
         /// Conditions on its host, on the CPUs on which its vCPUs were.
         #[serde(default)]
-        host: Vec<Condition>,
+        host: Vec<SideCondition>,
         /// Requires that a vCPU of the guest was seen on several CPUs of the host.
         #[serde(default)]
         moved: bool,
@@ -193,11 +193,11 @@ pub enum Look {
 /// A condition on one side.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Condition {
+pub struct SideCondition {
     /// State of this side alone.
     pub is: Is,
     /// Where it is read, and the good values.
-    pub look: Look,
+    pub look: FactSource,
 }
 
 /// State of a side.
@@ -229,7 +229,7 @@ pub enum Whose {
 /// A fault of a thread.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Fault {
+pub enum ThreadFault {
     /// The thread may run on a checked CPU, and could be moved away.
     OnCpus,
     /// The thread may run on more than one CPU.
@@ -331,14 +331,14 @@ fn as_it_was() -> String {
 }
 
 /// Files and their texts.
-pub type Tree = BTreeMap<String, String>;
+pub type FileTree = BTreeMap<String, String>;
 
 /// A machine without the fault, and a machine with it.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Trees {
     /// Files without a finding.
-    pub good: Tree,
+    pub good: FileTree,
     /// Files with a finding.
-    pub bad: Tree,
+    pub bad: FileTree,
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use thiserror::Error;
 
-use crate::rule::Rule;
+use crate::rule::AuditRule;
 
 /// The rules of the files in `rules`, by their names.
 const RULES: &str = include_str!(concat!(env!("OUT_DIR"), "/rules.json"));
@@ -21,7 +21,7 @@ pub struct RuleError(#[from] serde_json::Error);
 ///
 /// # Errors
 /// If a rule file is wrong.
-pub fn all() -> Result<Vec<Rule>, RuleError> {
+pub fn all() -> Result<Vec<AuditRule>, RuleError> {
     read(RULES)
 }
 
@@ -29,13 +29,13 @@ pub fn all() -> Result<Vec<Rule>, RuleError> {
 ///
 /// # Errors
 /// The same as [`all`].
-pub fn joint() -> Result<Vec<Rule>, RuleError> {
+pub fn joint() -> Result<Vec<AuditRule>, RuleError> {
     read(JOINT)
 }
 
-fn read(gathered: &str) -> Result<Vec<Rule>, RuleError> {
-    let rules: BTreeMap<String, Rule> = serde_json::from_str(gathered)?;
-    let named = rules.into_iter().map(|(id, rule)| Rule { id, ..rule });
+fn read(gathered: &str) -> Result<Vec<AuditRule>, RuleError> {
+    let rules: BTreeMap<String, AuditRule> = serde_json::from_str(gathered)?;
+    let named = rules.into_iter().map(|(id, rule)| AuditRule { id, ..rule });
     Ok(named.collect())
 }
 
@@ -53,7 +53,7 @@ mod tests {
         }
     }
 
-    fn is_gathered(folder: &str, rules: Vec<Rule>) {
+    fn is_gathered(folder: &str, rules: Vec<AuditRule>) {
         let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join(folder);
         let files = fs::read_dir(folder).unwrap().flatten();
         let files = files.map(|it| it.file_name().into_string().unwrap());

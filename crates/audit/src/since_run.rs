@@ -1,15 +1,20 @@
 //! Differences between a recording's findings and the machine now.
 
-use crate::evidence::Evidence;
-use crate::finding::{Audit, Change, Finding, SinceRun, Verdict};
-use crate::machine::Machine;
-use crate::rule::Rule;
+use crate::evidence::NoiseEvidence;
+use crate::finding::{Audit, Change, Finding, FindingVerdict, SinceRun};
+use crate::machine::AuditMachine;
+use crate::rule::AuditRule;
 use crate::seen::Bad;
 
 impl Audit {
     /// Judges a run by the settings of its machine at the begin (`then`). Remedies and changes come
     /// from the settings `now`.
-    pub fn of_run(rules: &[Rule], then: &Machine, now: &Machine, evidence: &Evidence) -> Audit {
+    pub fn of_run(
+        rules: &[AuditRule],
+        then: &AuditMachine,
+        now: &AuditMachine,
+        evidence: &NoiseEvidence,
+    ) -> Audit {
         let mut audit = Audit::new(rules.to_vec(), then, Some(evidence));
         let mut now = Audit::new(rules.to_vec(), now, None);
         for finding in &mut audit.findings {
@@ -22,7 +27,7 @@ impl Audit {
         }
         for mut finding in now.findings {
             let place = audit.good.iter().position(|id| *id == finding.rule.id);
-            if let (Some(place), Verdict::CouldMatter) = (place, &finding.verdict) {
+            if let (Some(place), FindingVerdict::CouldMatter) = (place, &finding.verdict) {
                 audit.good.remove(place);
                 let changes = finding.changes.iter_mut();
                 changes.for_each(|change| change.since_run = Some(SinceRun::WellThen));
@@ -32,13 +37,13 @@ impl Audit {
         audit
     }
 
-    fn is_well(&self, rule: &Rule) -> bool {
+    fn is_well(&self, rule: &AuditRule) -> bool {
         let mut well = self.good.iter().chain(&self.absent);
         well.any(|id| *id == rule.id)
     }
 
     /// Removes the finding of a rule from the list, and returns it.
-    fn take(&mut self, rule: &Rule) -> Option<Finding> {
+    fn take(&mut self, rule: &AuditRule) -> Option<Finding> {
         let place = self.findings.iter().position(|it| it.rule.id == rule.id)?;
         Some(self.findings.remove(place))
     }
@@ -47,7 +52,7 @@ impl Audit {
 impl Finding {
     /// Takes the remedies, and the changes since the run, from the finding of now.
     fn compare(&mut self, now: Finding) {
-        if let Verdict::CannotBeRead(_) = now.verdict {
+        if let FindingVerdict::CannotBeRead(_) = now.verdict {
             self.changes.fill(Change::default());
             return;
         }
@@ -94,33 +99,33 @@ mod tests {
     use super::*;
     use crate::machine::Said;
     use crate::recorded::settings_within;
-    use crate::rule::Tree;
+    use crate::rule::FileTree;
     use crate::rules::all;
     use crate::tree::grown;
 
     /// Returns an audit by this rule, for a run that began with the files of `then`, on a machine
     /// that has those of `now`.
-    fn audited(rule: &Rule, then: &Tree, now: &Tree) -> Audit {
+    fn audited(rule: &AuditRule, then: &FileTree, now: &FileTree) -> Audit {
         let recorded = recorded(then);
         let here = grown(now);
-        let then = Machine::recorded_under(here.path(), recorded, &[2, 3]).unwrap();
-        let now = Machine::under(here.path(), &[2, 3]).unwrap();
+        let then = AuditMachine::recorded_under(here.path(), recorded, &[2, 3]).unwrap();
+        let now = AuditMachine::under(here.path(), &[2, 3]).unwrap();
         let names = [(Share::Irq, "virtio0-input.0:24"), (Share::Irq, "eno1:25")];
-        let evidence = Evidence::of_names(names.into_iter());
+        let evidence = NoiseEvidence::of_names(names.into_iter());
         Audit::of_run(std::slice::from_ref(rule), &then, &now, &evidence)
     }
 
-    fn recorded(tree: &Tree) -> Settings {
+    fn recorded(tree: &FileTree) -> Settings {
         // A busy machine may keep a test waiting longer than a run waits.
         settings_within(grown(tree).path(), Duration::from_secs(600)).unwrap()
     }
 
-    fn irq_affinity() -> Rule {
+    fn irq_affinity() -> AuditRule {
         let mut rules = all().unwrap().into_iter();
         rules.find(|it| it.id == "irq-affinity").unwrap()
     }
 
-    fn with(tree: &Tree, files: &[(&str, &str)]) -> Tree {
+    fn with(tree: &FileTree, files: &[(&str, &str)]) -> FileTree {
         let files = files
             .iter()
             .map(|(path, text)| ((*path).into(), (*text).into()));
@@ -192,7 +197,7 @@ mod tests {
         let here = grown(&rule.trees.bad);
         fs::create_dir_all(here.path().join("proc/sys/kernel")).unwrap();
         fs::write(here.path().join("proc/sys/kernel/other"), "1").unwrap();
-        let then = Machine::recorded_under(here.path(), recorded, &[2]).unwrap();
+        let then = AuditMachine::recorded_under(here.path(), recorded, &[2]).unwrap();
         assert!(then.host().is_some());
         let said = then.read("proc/sys/kernel/other");
         assert_eq!(said, Said::Text("1".into()));

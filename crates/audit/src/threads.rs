@@ -6,8 +6,8 @@ use std::collections::BTreeSet;
 use vmnoise_host::{Scheduling, Thread, cpu_list};
 use wildmatch::WildMatch;
 
-use crate::machine::{Machine, Said};
-use crate::rule::{Fault, Whose};
+use crate::machine::{AuditMachine, Said};
+use crate::rule::{ThreadFault, Whose};
 use crate::seen::{Bad, Seen};
 use crate::tasks::{ALL, Task, VmTasks, tasks};
 
@@ -21,11 +21,11 @@ pub(crate) struct AsItIs {
 
 /// Checks threads for a fault.
 pub(crate) fn look_at(
-    machine: &Machine,
+    machine: &AuditMachine,
     whose: Whose,
     names: &[String],
     but: &[String],
-    fault: Fault,
+    fault: ThreadFault,
 ) -> Seen {
     let (Some(host), vms) = (machine.host(), machine.vms()) else {
         return Seen::Denied(ALL.into());
@@ -78,7 +78,7 @@ pub(crate) fn look_at(
 }
 
 /// Checks that no process with this name runs.
-pub(crate) fn no_process(machine: &Machine, name: &str) -> Seen {
+pub(crate) fn no_process(machine: &AuditMachine, name: &str) -> Seen {
     let Some(host) = machine.host() else {
         return Seen::Denied(ALL.into());
     };
@@ -106,7 +106,7 @@ pub(crate) fn no_process(machine: &Machine, name: &str) -> Seen {
 
 /// Returns the current state of the thread of a place; `None` if the place has no thread, or the
 /// thread is gone.
-pub(crate) fn as_it_is(machine: &Machine, bad: &Bad) -> Option<AsItIs> {
+pub(crate) fn as_it_is(machine: &AuditMachine, bad: &Bad) -> Option<AsItIs> {
     let (pid, tid) = bad.path.strip_prefix("proc/")?.split_once("/task/")?;
     let (pid, tid) = (pid.parse().ok()?, tid.split('/').next()?.parse().ok()?);
     let host = machine.host()?;
@@ -131,36 +131,38 @@ pub(crate) fn as_it_is(machine: &Machine, bad: &Bad) -> Option<AsItIs> {
 }
 
 fn is_bad(
-    machine: &Machine,
+    machine: &AuditMachine,
     vms: &[VmTasks],
     vm: Option<&VmTasks>,
     task: &Task,
-    fault: Fault,
+    fault: ThreadFault,
 ) -> bool {
     let scheduling = &task.scheduling;
     match fault {
-        Fault::OnCpus => !scheduling.is_bound() && task.may_run_on(&machine.cpus),
-        Fault::Unpinned => task.thread.allowed_cpus.len() > 1,
-        Fault::Crowded => {
+        ThreadFault::OnCpus => !scheduling.is_bound() && task.may_run_on(&machine.cpus),
+        ThreadFault::Unpinned => task.thread.allowed_cpus.len() > 1,
+        ThreadFault::Crowded => {
             let room: BTreeSet<_> = task.thread.allowed_cpus.iter().collect();
             let vcpus = vms.iter().flat_map(VmTasks::vcpus);
             let only_here =
                 vcpus.filter(|it| it.thread.allowed_cpus.iter().all(|cpu| room.contains(cpu)));
             only_here.count() > room.len()
         }
-        Fault::BelowVcpus => {
+        ThreadFault::BelowVcpus => {
             let vcpus = vm.into_iter().flat_map(VmTasks::vcpus);
             let best = vcpus.max_by_key(|it| it.scheduling.rank());
             best.is_some_and(|best| {
                 best.scheduling.is_real_time() && scheduling.rank() < best.scheduling.rank()
             })
         }
-        Fault::Weak => !scheduling.is_idle() && scheduling.rank() < Scheduling::ORDINARY.rank(),
-        Fault::Idle => scheduling.is_idle(),
-        Fault::Strong => {
+        ThreadFault::Weak => {
+            !scheduling.is_idle() && scheduling.rank() < Scheduling::ORDINARY.rank()
+        }
+        ThreadFault::Idle => scheduling.is_idle(),
+        ThreadFault::Strong => {
             !scheduling.is_real_time() && scheduling.rank() > Scheduling::ORDINARY.rank()
         }
-        Fault::Ordinary => !scheduling.is_real_time(),
+        ThreadFault::Ordinary => !scheduling.is_real_time(),
     }
 }
 
@@ -182,16 +184,16 @@ fn bad(task: &Task, vm: Option<&VmTasks>) -> Bad {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::rule::Tree;
+    use crate::rule::FileTree;
     use crate::tree::grown;
 
     /// Checks threads on a machine on which CPUs 2 and 3 of four should be quiet.
-    fn seen(files: &[(&str, &str)], whose: Whose, fault: Fault) -> Seen {
+    fn seen(files: &[(&str, &str)], whose: Whose, fault: ThreadFault) -> Seen {
         let files = files
             .iter()
             .map(|(path, text)| ((*path).into(), (*text).into()));
-        let root = grown(&files.collect::<Tree>());
-        let machine = Machine::under(root.path(), &[2, 3]).unwrap();
+        let root = grown(&files.collect::<FileTree>());
+        let machine = AuditMachine::under(root.path(), &[2, 3]).unwrap();
         look_at(&machine, whose, &[], &[], fault)
     }
 
@@ -200,7 +202,7 @@ mod tests {
         let vm = |cpus: &str| {
             let vcpu = format!("CPU 0/KVM; {cpus}; 0; 0; 5; 0");
             let files = [("vm/71", "web"), ("task/71/80", &*vcpu)];
-            seen(&files, Whose::Vm, Fault::Weak)
+            seen(&files, Whose::Vm, ThreadFault::Weak)
         };
         assert_eq!(vm("0-1"), Seen::Absent);
         let Seen::Bad(bad) = vm("1-2") else {
@@ -219,7 +221,7 @@ mod tests {
                 ("task/71/81", "CPU 1/KVM; 2-3; 0; 0; 0; 0"),
                 ("task/71/82", third),
             ];
-            seen(&files, Whose::Vcpus, Fault::Crowded)
+            seen(&files, Whose::Vcpus, ThreadFault::Crowded)
         };
         assert_eq!(vcpus("CPU 2/KVM; 1; 0; 0; 0; 0"), Seen::Good);
         assert_eq!(vcpus("worker; 3; 0; 0; 0; 0"), Seen::Good);
@@ -237,7 +239,7 @@ mod tests {
             ("task/90/90", "backup; 0-3; 0; 0; -5; 0"),
         ];
         for (whose, tid) in [(Whose::Kernel, "2"), (Whose::Users, "90")] {
-            let Seen::Bad(bad) = seen(&files, whose, Fault::Strong) else {
+            let Seen::Bad(bad) = seen(&files, whose, ThreadFault::Strong) else {
                 panic!("{whose:?}");
             };
             let tids: Vec<_> = bad.iter().map(|it| &*it.instance).collect();

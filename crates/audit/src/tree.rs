@@ -6,13 +6,13 @@ use std::path::Path;
 
 use tempfile::TempDir;
 
-use crate::rule::Tree;
+use crate::rule::FileTree;
 
 /// Creates a machine with four CPUs, Linux 6.1 and these files. Two names are short forms for many
 /// files. `vm/PID` is the process of a VM, and has its name. `task/PID/TID` is a thread. Its
 /// fields, separated by `; `, are its name, the CPUs on which it may run, and the numbers of its
 /// policy, priority, nice value and flags (proc(5)).
-pub(crate) fn grown(tree: &Tree) -> TempDir {
+pub(crate) fn grown(tree: &FileTree) -> TempDir {
     let root = tempfile::tempdir().unwrap();
     let write = |path: &str, text: &str| write(root.path(), path, text);
     write("sys/devices/system/cpu/online", "0-3\n");

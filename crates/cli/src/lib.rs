@@ -28,10 +28,10 @@ use std::ffi::OsString;
 use std::process::ExitCode;
 
 use anyhow::Result;
-use vmnoise_rights::Work;
+use vmnoise_rights::AttachedWork;
 
 use crate::args::Command;
-use crate::status::Status;
+use crate::status::ExitStatus;
 
 /// Runs one command line, whose first word is the program's name, and returns its exit status. By
 /// then the process has given up its rights.
@@ -39,8 +39,8 @@ pub fn run(command_line: impl IntoIterator<Item = OsString>) -> ExitCode {
     parse_and(command_line, |command| {
         if is_about_files(&command) {
             vmnoise_rights::begin(None)?;
-            let looks = matches!(command, Command::Audit(_)).then_some(Work::SeeVms);
-            let works = [Work::SaveFiles].into_iter().chain(looks);
+            let looks = matches!(command, Command::Audit(_)).then_some(AttachedWork::SeeVms);
+            let works = [AttachedWork::SaveFiles].into_iter().chain(looks);
             rights::keep(&works.collect::<Vec<_>>())?;
         }
         carry_out(command)
@@ -71,14 +71,14 @@ fn grow_stack() {
 
 fn parse_and(
     command_line: impl IntoIterator<Item = OsString>,
-    run: impl FnOnce(Command) -> Result<Status>,
+    run: impl FnOnce(Command) -> Result<ExitStatus>,
 ) -> ExitCode {
     grow_stack();
     let command = match args::parse(command_line) {
         Ok(command) => command,
         Err(error) => return status::of_command_line(&error).into(),
     };
-    let status = run(command).unwrap_or_else(|error| Status::of_error(&error));
+    let status = run(command).unwrap_or_else(|error| ExitStatus::of_error(&error));
     stderr::end();
     status.into()
 }
@@ -97,7 +97,7 @@ fn is_about_files(command: &Command) -> bool {
     ) || matches!(command, Command::Audit(arguments) if arguments.measure.is_none())
 }
 
-fn carry_out(command: Command) -> Result<Status> {
+fn carry_out(command: Command) -> Result<ExitStatus> {
     match command {
         Command::Microvm(arguments) => commands::microvm::run(&arguments),
         Command::Osnoise(arguments) => commands::osnoise::run(&arguments),

@@ -1,7 +1,7 @@
 //! How the program gives up its rights (docs/security.md).
 
 use anyhow::Result;
-use vmnoise_rights::Work;
+use vmnoise_rights::AttachedWork;
 
 use crate::say;
 
@@ -10,7 +10,7 @@ use crate::say;
 ///
 /// # Errors
 /// If the kernel refuses.
-pub fn keep(works: &[Work]) -> Result<()> {
+pub fn keep(works: &[AttachedWork]) -> Result<()> {
     if let Some(unlimited) = vmnoise_rights::keep(works)? {
         say::say(unlimited);
     }

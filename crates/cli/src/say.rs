@@ -3,7 +3,7 @@
 use std::fmt::Display;
 use std::path::Path;
 
-use vmnoise_events::{Line, shown_lines};
+use vmnoise_events::{ShownLine, shown_lines};
 
 use crate::stderr;
 
@@ -20,5 +20,5 @@ pub fn print(words: impl Display) {
 
 /// Returns the name of a file for results and messages, without control characters.
 pub fn name_of(file: &Path) -> String {
-    Line::from(file).into()
+    ShownLine::from(file).into()
 }

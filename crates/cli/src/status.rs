@@ -12,7 +12,7 @@ use crate::say;
 
 /// Outcome of the program.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Status {
+pub enum ExitStatus {
     /// Measured, explained or answered as asked.
     Ok,
     /// Something went wrong; a line on stderr says what.
@@ -39,48 +39,48 @@ pub struct UsageError(pub String);
 #[error("{0}; `vmnoise doctor` shows what this machine can")]
 pub struct MachineCannot(pub String);
 
-impl Status {
+impl ExitStatus {
     /// Returns this status, or `other` if this one is [`Status::Ok`]: the outcome of two parts of
     /// one job.
-    pub fn or(self, other: Status) -> Status {
-        if self == Status::Ok { other } else { self }
+    pub fn or(self, other: ExitStatus) -> ExitStatus {
+        if self == ExitStatus::Ok { other } else { self }
     }
 
     /// Prints an error as one line on stderr, and returns its status.
-    pub fn of_error(error: &anyhow::Error) -> Status {
+    pub fn of_error(error: &anyhow::Error) -> ExitStatus {
         if is_broken_pipe(error) {
-            return Status::Ok;
+            return ExitStatus::Ok;
         }
         say::say(format_args!("{error:#}"));
         if error.is::<UsageError>() {
-            Status::Usage
+            ExitStatus::Usage
         } else if error.is::<MachineCannot>()
             || matches!(error.downcast_ref(), Some(RightsError::Missing(_)))
         {
-            Status::MachineCannot
+            ExitStatus::MachineCannot
         } else {
-            Status::Error
+            ExitStatus::Error
         }
     }
 }
 
 /// Prints why a command line cannot be run, and returns the status.
-pub fn of_command_line(error: &anyhow::Error) -> Status {
+pub fn of_command_line(error: &anyhow::Error) -> ExitStatus {
     match error.downcast_ref() {
         Some(error) => of_usage(error),
-        None => Status::of_error(error),
+        None => ExitStatus::of_error(error),
     }
 }
 
 /// Prints clap's output: help and version unchanged, an error as one line.
-fn of_usage(error: &clap::Error) -> Status {
+fn of_usage(error: &clap::Error) -> ExitStatus {
     if !error.use_stderr() || error.kind() == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand {
         // If the terminal is gone, the failure cannot be reported either.
         let _ = error.print();
         return if error.use_stderr() {
-            Status::Usage
+            ExitStatus::Usage
         } else {
-            Status::Ok
+            ExitStatus::Ok
         };
     }
     let text = error.to_string();
@@ -91,7 +91,7 @@ fn of_usage(error: &clap::Error) -> Status {
     let line = words.collect::<Vec<_>>().join(" ");
     let line = line.strip_prefix("error: ").unwrap_or(&line);
     say::say(format_args!("{line}; see `{}`", called_as::help()));
-    Status::Usage
+    ExitStatus::Usage
 }
 
 /// Returns whether the reader closed the pipe (`| head`), which is no error.
@@ -102,16 +102,16 @@ fn is_broken_pipe(error: &anyhow::Error) -> bool {
         .any(|io| io.kind() == std::io::ErrorKind::BrokenPipe)
 }
 
-impl From<Status> for ExitCode {
-    fn from(status: Status) -> ExitCode {
+impl From<ExitStatus> for ExitCode {
+    fn from(status: ExitStatus) -> ExitCode {
         ExitCode::from(match status {
-            Status::Ok => 0,
-            Status::Error => 1,
-            Status::Limit => 2,
-            Status::MachineCannot => 3,
-            Status::Usage => 129,
-            Status::Unfit => 4,
-            Status::OfCommand(code) => code,
+            ExitStatus::Ok => 0,
+            ExitStatus::Error => 1,
+            ExitStatus::Limit => 2,
+            ExitStatus::MachineCannot => 3,
+            ExitStatus::Usage => 129,
+            ExitStatus::Unfit => 4,
+            ExitStatus::OfCommand(code) => code,
         })
     }
 }

@@ -8,7 +8,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use rustix::fs::fstat;
 
 use crate::interrupt;
-use crate::unbuffered::Unbuffered;
+use crate::unbuffered::UnbufferedOutput;
 use crate::write_behind::{Room, Unwritten, WriteBehind};
 
 /// Bytes that may wait for a slow reader; lines beyond them are dropped and counted.
@@ -102,11 +102,11 @@ impl Stderr {
         }
         // If Ctrl-C is not caught, it ends the process, and a direct write is enough.
         if self.out.is_none() && interrupt::is_caught() {
-            self.out = WriteBehind::new(Unbuffered(io::stderr()), ROOM).ok();
+            self.out = WriteBehind::new(UnbufferedOutput(io::stderr()), ROOM).ok();
         }
         let _ = match &mut self.out {
             Some(out) => out.write_all(text.as_bytes()),
-            None => Unbuffered(io::stderr()).write_all(text.as_bytes()),
+            None => UnbufferedOutput(io::stderr()).write_all(text.as_bytes()),
         };
     }
 }

@@ -6,7 +6,7 @@ use std::io::{self, ErrorKind, Write};
 
 use crate::interrupt;
 use crate::stderr;
-use crate::unbuffered::Unbuffered;
+use crate::unbuffered::UnbufferedOutput;
 use crate::write_behind::{Room, Unwritten, WriteBehind};
 
 /// Bytes that may wait for a slow reader.
@@ -21,7 +21,7 @@ const ROOM: Room = Room {
 /// # Errors
 /// If the kernel refuses another thread.
 pub fn behind() -> io::Result<WriteBehind> {
-    WriteBehind::new(Unbuffered(io::stdout()), ROOM)
+    WriteBehind::new(UnbufferedOutput(io::stdout()), ROOM)
 }
 
 /// Waits until the reader has taken everything.
@@ -43,7 +43,7 @@ pub fn end(out: WriteBehind) -> io::Result<()> {
 pub fn write_all(bytes: &[u8]) -> io::Result<()> {
     // If Ctrl-C is not caught, it ends the process, and a direct write is enough.
     if !interrupt::is_caught() {
-        return Unbuffered(io::stdout()).write_all(bytes);
+        return UnbufferedOutput(io::stdout()).write_all(bytes);
     }
     stderr::wait_before_result();
     let mut out = behind()?;

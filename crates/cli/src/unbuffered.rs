@@ -10,9 +10,9 @@ const AT_ONCE: usize = 4096;
 
 /// Stdout or stderr.
 #[derive(Debug)]
-pub struct Unbuffered<F>(pub F);
+pub struct UnbufferedOutput<F>(pub F);
 
-impl<F: AsFd> Write for Unbuffered<F> {
+impl<F: AsFd> Write for UnbufferedOutput<F> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         loop {
             match rustix::io::write(&self.0, &bytes[..bytes.len().min(AT_ONCE)]) {

@@ -7,7 +7,7 @@ mod kvm {
     use std::time::{Duration, Instant};
 
     use vmnoise_events::{Event, LossKind, VcpuId};
-    use vmnoise_host::{Host, Vm};
+    use vmnoise_host::{Host, VmProcess};
     use vmnoise_tracer::{ExitTracer, Streaming};
 
     const STRETCH: Duration = Duration::from_millis(300);
@@ -26,7 +26,7 @@ mod kvm {
             Guest(child.unwrap())
         }
 
-        fn vm(&self) -> Vm {
+        fn vm(&self) -> VmProcess {
             loop {
                 let vms = Host::here().vms().into_iter();
                 let mut own = vms.filter(|vm| vm.pid == self.0.id());
@@ -47,7 +47,7 @@ mod kvm {
 
     /// Follows this VM for a while. Returns the processes of all vCPUs by their ids, the number of
     /// exits, both reported and counted, and the number of sources.
-    fn stretch(tracer: &mut ExitTracer, vm: Vm) -> (Vec<u32>, u64, u64) {
+    fn stretch(tracer: &mut ExitTracer, vm: VmProcess) -> (Vec<u32>, u64, u64) {
         let (mut processes, mut told, mut sources) = (Vec::new(), 0, 0);
         let mut take = |event: Event| match event {
             Event::Vcpu(vcpu) if vcpu.id.0 as usize == processes.len() => {

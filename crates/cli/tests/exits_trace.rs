@@ -4,7 +4,7 @@ mod kvm {
     use std::process::{Child, Command, Stdio};
     use std::time::Duration;
 
-    use vmnoise_host::{Host, Vm};
+    use vmnoise_host::{Host, VmProcess};
 
     const VMNOISE: &str = env!("CARGO_BIN_EXE_vmnoise");
 
@@ -43,7 +43,7 @@ mod kvm {
     fn vm(exercise: &str, duration: &str, cpu: &str) -> Beside {
         let arguments = ["microvm", "--exercise", exercise, "-d", duration, "-c", cpu];
         let vm = Beside::start(VMNOISE, &arguments);
-        let is_it = |known: &Vm| known.pid == vm.0.id() && !known.vcpus.is_empty();
+        let is_it = |known: &VmProcess| known.pid == vm.0.id() && !known.vcpus.is_empty();
         while !Host::here().vms().iter().any(is_it) {
             std::thread::sleep(Duration::from_millis(10));
         }

@@ -9,7 +9,7 @@ use std::process::{Command, Output};
 use serde_json::Value;
 use tempfile::TempDir;
 use vmnoise_events::{Event, Loss, LossKind};
-use vmnoise_recording::{Reader, Writer};
+use vmnoise_recording::{RecordingReader, Writer};
 
 use crate::join_pair::write_tasks;
 use crate::many_gaps::{TICK_NS, TURN_NS, write, write_by_the_clock};
@@ -126,7 +126,7 @@ fn each_cpu_is_judged_and_the_worst_of_them_is_the_status() {
 
 /// Writes a copy of a run in which this number of gaps was lost.
 fn lose(run: &Path, copy: &Path, count: u64) {
-    let mut reader = Reader::open(run).unwrap();
+    let mut reader = RecordingReader::open(run).unwrap();
     let mut writer = Writer::create(copy, reader.facts()).unwrap();
     while let ControlFlow::Continue(event) = reader.next_event().unwrap() {
         if matches!(event, Event::Finish(_)) {
@@ -140,9 +140,9 @@ fn lose(run: &Path, copy: &Path, count: u64) {
 
 /// Copies a recording as if the machine of this run had made it.
 fn move_to(run: &Path, other: &Path, copy: &Path) {
-    let mut reader = Reader::open(other).unwrap();
+    let mut reader = RecordingReader::open(other).unwrap();
     let mut facts = reader.facts().clone();
-    facts.host = Reader::open(run).unwrap().facts().host.clone();
+    facts.host = RecordingReader::open(run).unwrap().facts().host.clone();
     let mut writer = Writer::create(copy, &facts).unwrap();
     while let ControlFlow::Continue(event) = reader.next_event().unwrap() {
         writer.push(&event).unwrap();

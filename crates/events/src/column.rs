@@ -9,11 +9,11 @@ pub struct Column<'a, R> {
     /// Heading of the column.
     pub title: Cow<'a, str>,
     /// Contents of the cells below the heading.
-    pub cell: Cell<'a, R>,
+    pub cell: ColumnValue<'a, R>,
 }
 
 /// Function that reads a column's value from a row.
-pub type Of<'a, R, T> = Box<dyn Fn(&R) -> T + 'a>;
+pub type ColumnReader<'a, R, T> = Box<dyn Fn(&R) -> T + 'a>;
 
 /// Function that reads a text from a row. The text may be borrowed from the row.
 type WordsOf<'a, R> = dyn for<'r> Fn(&'r R) -> Cow<'r, str> + 'a;
@@ -22,43 +22,46 @@ type WordsOf<'a, R> = dyn for<'r> Fn(&'r R) -> Cow<'r, str> + 'a;
 type NameOf<'a, R> = dyn for<'r> Fn(&'r R) -> Option<&'r str> + 'a;
 
 /// Contents of a column, by unit. `None` is unknown.
-pub enum Cell<'a, R> {
+pub enum ColumnValue<'a, R> {
     /// Words, aligned left.
     Words(Box<WordsOf<'a, R>>),
     /// Name of somebody or something.
     Name(Box<NameOf<'a, R>>),
     /// A whole number.
-    Count(Of<'a, R, Option<u64>>),
+    Count(ColumnReader<'a, R, Option<u64>>),
     /// A length of time, in nanoseconds.
-    Time(Of<'a, R, Option<u64>>),
+    Time(ColumnReader<'a, R, Option<u64>>),
     /// A part of something, in percent.
-    Percent(Of<'a, R, Option<f64>>),
+    Percent(ColumnReader<'a, R, Option<f64>>),
     /// A figure, already formatted as text.
-    Figure(Of<'a, R, String>),
+    Figure(ColumnReader<'a, R, String>),
     /// A figure, already formatted as text, and the number by which to sort it.
-    Ranked(Of<'a, R, (String, Option<f64>)>),
+    Ranked(ColumnReader<'a, R, (String, Option<f64>)>),
     /// Yes or no.
-    Truth(Of<'a, R, bool>),
+    Truth(ColumnReader<'a, R, bool>),
 }
 
-impl<R> Cell<'_, R> {
+impl<R> ColumnValue<'_, R> {
     /// Returns whether the column holds figures, which are aligned right.
     pub const fn is_figure(&self) -> bool {
-        !matches!(self, Cell::Words(_) | Cell::Name(_) | Cell::Truth(_))
+        !matches!(
+            self,
+            ColumnValue::Words(_) | ColumnValue::Name(_) | ColumnValue::Truth(_)
+        )
     }
 }
 
-impl<R> fmt::Debug for Cell<'_, R> {
+impl<R> fmt::Debug for ColumnValue<'_, R> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Cell::Words(_) => "Words",
-            Cell::Name(_) => "Name",
-            Cell::Count(_) => "Count",
-            Cell::Time(_) => "Time",
-            Cell::Percent(_) => "Percent",
-            Cell::Figure(_) => "Figure",
-            Cell::Ranked(_) => "Ranked",
-            Cell::Truth(_) => "Truth",
+            ColumnValue::Words(_) => "Words",
+            ColumnValue::Name(_) => "Name",
+            ColumnValue::Count(_) => "Count",
+            ColumnValue::Time(_) => "Time",
+            ColumnValue::Percent(_) => "Percent",
+            ColumnValue::Figure(_) => "Figure",
+            ColumnValue::Ranked(_) => "Ranked",
+            ColumnValue::Truth(_) => "Truth",
         })
     }
 }
@@ -74,7 +77,7 @@ impl<R> Default for Columns<'_, R> {
 }
 
 impl<'a, R> Columns<'a, R> {
-    fn with(mut self, title: impl Into<Cow<'a, str>>, cell: Cell<'a, R>) -> Self {
+    fn with(mut self, title: impl Into<Cow<'a, str>>, cell: ColumnValue<'a, R>) -> Self {
         let title = title.into();
         self.0.push(Column { title, cell });
         self
@@ -86,7 +89,7 @@ impl<'a, R> Columns<'a, R> {
         title: impl Into<Cow<'a, str>>,
         of: impl for<'r> Fn(&'r R) -> Cow<'r, str> + 'a,
     ) -> Columns<'a, R> {
-        self.with(title, Cell::Words(Box::new(of)))
+        self.with(title, ColumnValue::Words(Box::new(of)))
     }
 
     /// Appends a column of names.
@@ -95,7 +98,7 @@ impl<'a, R> Columns<'a, R> {
         title: impl Into<Cow<'a, str>>,
         of: impl for<'r> Fn(&'r R) -> Option<&'r str> + 'a,
     ) -> Columns<'a, R> {
-        self.with(title, Cell::Name(Box::new(of)))
+        self.with(title, ColumnValue::Name(Box::new(of)))
     }
 
     /// Appends a column of whole numbers.
@@ -104,7 +107,10 @@ impl<'a, R> Columns<'a, R> {
         title: impl Into<Cow<'a, str>>,
         of: impl Fn(&R) -> N + 'a,
     ) -> Columns<'a, R> {
-        self.with(title, Cell::Count(Box::new(move |row| of(row).into())))
+        self.with(
+            title,
+            ColumnValue::Count(Box::new(move |row| of(row).into())),
+        )
     }
 
     /// Appends a column of times in nanoseconds.
@@ -113,7 +119,10 @@ impl<'a, R> Columns<'a, R> {
         title: impl Into<Cow<'a, str>>,
         of: impl Fn(&R) -> N + 'a,
     ) -> Columns<'a, R> {
-        self.with(title, Cell::Time(Box::new(move |row| of(row).into())))
+        self.with(
+            title,
+            ColumnValue::Time(Box::new(move |row| of(row).into())),
+        )
     }
 
     /// Appends a column of percentages.
@@ -122,7 +131,10 @@ impl<'a, R> Columns<'a, R> {
         title: impl Into<Cow<'a, str>>,
         of: impl Fn(&R) -> N + 'a,
     ) -> Columns<'a, R> {
-        self.with(title, Cell::Percent(Box::new(move |row| of(row).into())))
+        self.with(
+            title,
+            ColumnValue::Percent(Box::new(move |row| of(row).into())),
+        )
     }
 
     /// Appends a column of figures in their own notation.
@@ -131,7 +143,7 @@ impl<'a, R> Columns<'a, R> {
         title: impl Into<Cow<'a, str>>,
         of: impl Fn(&R) -> String + 'a,
     ) -> Columns<'a, R> {
-        self.with(title, Cell::Figure(Box::new(of)))
+        self.with(title, ColumnValue::Figure(Box::new(of)))
     }
 
     /// Appends a column of figures in their own notation, each with the number to sort by.
@@ -140,7 +152,7 @@ impl<'a, R> Columns<'a, R> {
         title: impl Into<Cow<'a, str>>,
         of: impl Fn(&R) -> (String, Option<f64>) + 'a,
     ) -> Columns<'a, R> {
-        self.with(title, Cell::Ranked(Box::new(of)))
+        self.with(title, ColumnValue::Ranked(Box::new(of)))
     }
 
     /// Appends a column of yes or no.
@@ -149,7 +161,7 @@ impl<'a, R> Columns<'a, R> {
         title: impl Into<Cow<'a, str>>,
         of: impl Fn(&R) -> bool + 'a,
     ) -> Columns<'a, R> {
-        self.with(title, Cell::Truth(Box::new(of)))
+        self.with(title, ColumnValue::Truth(Box::new(of)))
     }
 
     /// Calls `add` for each item and returns all columns.

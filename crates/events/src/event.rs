@@ -22,7 +22,7 @@ pub enum Event {
     /// A pair of clock readings.
     Anchor(Anchor),
     /// Counters of one CPU, cumulative since its workload started.
-    Tally(Tally),
+    Tally(CpuTally),
     /// Records were lost; counts are cumulative since start.
     Loss(Loss),
     /// Cost of measuring, cumulative since start.
@@ -50,7 +50,7 @@ pub enum Event {
 
 /// Counters of one measured CPU, cumulative. `None` is unknown, never 0.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Tally {
+pub struct CpuTally {
     /// The CPU.
     pub cpu: u32,
     /// First reading of the workload's clock. For an observed thread: the start of the run.

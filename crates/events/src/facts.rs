@@ -2,13 +2,13 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::{ClockFacts, ExitFilter, Line, Name, Policy, Settings};
+use crate::{ClockFacts, ExitFilter, Name, Policy, Settings, ShownLine};
 
 /// The command that measured. Files and documents use other names for some commands, because the
 /// names there are older than the commands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Workload {
+pub enum MeasuringCommand {
     /// `vmnoise microvm`: a guest of vmnoise on /dev/kvm. The gaps are those of this guest, and the
     /// probes run on its host.
     Microvm,
@@ -28,22 +28,24 @@ pub enum Workload {
     Timerlat,
 }
 
-impl Workload {
+impl MeasuringCommand {
     /// Returns the name of the command.
     pub const fn command(self) -> &'static str {
         match self {
-            Workload::Microvm => "microvm",
-            Workload::Osnoise | Workload::Observed => "osnoise",
-            Workload::Exits => "exits",
-            Workload::Timerlat => "timerlat",
+            MeasuringCommand::Microvm => "microvm",
+            MeasuringCommand::Osnoise | MeasuringCommand::Observed => "osnoise",
+            MeasuringCommand::Exits => "exits",
+            MeasuringCommand::Timerlat => "timerlat",
         }
     }
 
     /// Returns whether the probes run on the host of the measured system, not in its own kernel.
     pub const fn is_witnessed_by_host(self) -> bool {
         match self {
-            Workload::Microvm | Workload::Exits => true,
-            Workload::Osnoise | Workload::Observed | Workload::Timerlat => false,
+            MeasuringCommand::Microvm | MeasuringCommand::Exits => true,
+            MeasuringCommand::Osnoise | MeasuringCommand::Observed | MeasuringCommand::Timerlat => {
+                false
+            }
         }
     }
 }
@@ -118,7 +120,7 @@ pub struct ObservedThread {
 
 /// Options of a run that affect its result.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
-pub struct Options {
+pub struct RunOptions {
     /// Measured CPUs, ascending.
     pub cpus: Vec<u32>,
     /// Planned duration.
@@ -153,7 +155,7 @@ pub struct Options {
     pub timer: Option<TimerOptions>,
 }
 
-impl Options {
+impl RunOptions {
     /// Duration of a run without a requested end: one year.
     pub const FOREVER_NS: u64 = 365 * 86_400 * 1_000_000_000;
 
@@ -222,9 +224,9 @@ pub struct ProbeStatus {
     /// Whether this link is the best of the chain.
     pub best: bool,
     /// Events that the probe cannot show; empty if none.
-    pub limit: Line,
+    pub limit: ShownLine,
     /// Remedy that would attach the probe better; empty if none.
-    pub remedy: Line,
+    pub remedy: ShownLine,
 }
 
 impl ProbeStatus {
@@ -254,7 +256,7 @@ pub struct RunFacts {
     /// Version of the vmnoise that measured.
     pub tool_version: Name,
     /// Command that measured.
-    pub workload: Workload,
+    pub workload: MeasuringCommand,
     /// Wall-clock start, RFC 3339 in UTC.
     pub started_at: Name,
     /// Rank of the recording process in a parallel program, from 0, as numbered by its launcher
@@ -262,7 +264,7 @@ pub struct RunFacts {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rank: Option<u32>,
     /// Options of the run.
-    pub options: Options,
+    pub options: RunOptions,
     /// Facts about the measured machine.
     pub host: HostFacts,
     /// The clock of the run.

@@ -196,9 +196,20 @@ pub struct FamilyLook {
     pub unfollowed: u64,
     /// Cost of the programs on all CPUs, in ns.
     pub probe_ns: u64,
+    /// Largest time that was taken from one of the threads that have ended, in ns.
+    pub most_of_ended_ns: u64,
+    /// Longest loss of a thread, in ns: consecutive waits, interrupts and soft interrupts between
+    /// which the thread ran for less than 5 us.
+    pub contiguous_ns: u64,
 }
 
 impl FamilyLook {
+    /// Returns the largest time that was taken from one thread, in ns.
+    pub fn most_of_one_ns(&self) -> u64 {
+        let alive = self.alive.iter().map(|it| it.books.taken_ns());
+        alive.fold(self.most_of_ended_ns, u64::max)
+    }
+
     /// Returns the time of all threads together.
     pub fn books(&self) -> FamilyBooks {
         let mut all = self.ended;

@@ -36,12 +36,13 @@ mod vm_identity;
 pub use activation::Activation;
 pub use activity::{Activity, ActivityKind, Source, SourceId};
 pub use clock::{Anchor, ClockFacts, ClockSource, OffsetProof};
-pub use event::{Event, Finish, FinishReason, Loss, LossKind, OwnCost, PostedInterrupts, Tally};
+pub use event::{CpuTally, Event, Finish, FinishReason, Loss, LossKind, OwnCost, PostedInterrupts};
 pub use exit_filter::ExitFilter;
 pub use exit_reason::{ExitReason, Isa};
 pub use exits::{Exit, ReasonTotals, VcpuExit, VcpuTotals};
 pub use facts::{
-    HostFacts, ObservedThread, Options, ProbeStatus, RunFacts, TimerOptions, Witnesses, Workload,
+    HostFacts, MeasuringCommand, ObservedThread, ProbeStatus, RunFacts, RunOptions, TimerOptions,
+    Witnesses,
 };
 pub use family::{
     FamilyBooks, FamilyCulprit, FamilyCulpritKind, FamilyLongest, FamilyLook, FamilyMember,
@@ -55,7 +56,7 @@ pub use probe_name::ProbeName;
 pub use settings::Settings;
 pub use share::Share;
 pub use share_map::ShareMap;
-pub use shown::{Line, Name, Shown, shown_lines};
+pub use shown::{Name, ShownLine, ShownText, shown_lines};
 pub use timer_slot::TimerSlot;
 pub use units::human;
 pub use vcpu::{Vcpu, VcpuClock, VcpuId, VcpuInterval, VcpuIntervalKind};

@@ -6,7 +6,7 @@ use std::fmt;
 use serde::de::{Error, MapAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize};
 
-use crate::Shown;
+use crate::ShownText;
 
 /// Text of each file by its path. The path has no leading `/`; the text has no surrounding white
 /// space. `None`: the file does not exist. A path that is not in the map was not read, so its
@@ -70,7 +70,7 @@ fn is_text(text: &str) -> bool {
 
 /// Returns whether the text needs no replacement to be shown.
 fn is_shown(text: &str) -> bool {
-    Shown::<{ Settings::LONGEST_TEXT }>::new(text) == *text
+    ShownText::<{ Settings::LONGEST_TEXT }>::new(text) == *text
 }
 
 /// Anybody may have written the file, so every entry is checked as on `insert`.
@@ -99,7 +99,7 @@ impl<'de> Deserialize<'de> for Settings {
 
 impl fmt::Display for NoSetting {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("a setting is none that a machine has")
+        f.write_str("no machine can have this setting (its path or text is not valid)")
     }
 }
 

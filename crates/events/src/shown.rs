@@ -15,10 +15,10 @@ use serde::{Deserialize, Serialize};
 
 /// Name of a task, an interrupt, a virtual machine or a CPU model. 128 characters hold the longest
 /// name that libvirt gives to a virtual machine of KubeVirt (63 + `_` + 63).
-pub type Name = Shown<128>;
+pub type Name = ShownText<128>;
 
 /// A sentence, such as the limit of a probe.
-pub type Line = Shown<1024>;
+pub type ShownLine = ShownText<1024>;
 
 /// Text that a terminal, a page or a reader takes for nothing but text, with at most `MAX`
 /// characters. It has no control characters, no line separators, no characters that change the
@@ -26,9 +26,9 @@ pub type Line = Shown<1024>;
 /// `␊`, `�`, `…`.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Default, Serialize, Deserialize)]
 #[serde(from = "String")]
-pub struct Shown<const MAX: usize>(String);
+pub struct ShownText<const MAX: usize>(String);
 
-impl<const MAX: usize> Shown<MAX> {
+impl<const MAX: usize> ShownText<MAX> {
     /// Makes a text safe to show.
     pub fn new(foreign: &str) -> Self {
         let mut letters = foreign.chars();
@@ -37,7 +37,7 @@ impl<const MAX: usize> Shown<MAX> {
             text.pop();
             text.push('…');
         }
-        Shown(text)
+        ShownText(text)
     }
 
     /// Returns the text.
@@ -85,32 +85,32 @@ fn is_unseen(letter: char) -> bool {
     )
 }
 
-impl<const MAX: usize> From<&str> for Shown<MAX> {
+impl<const MAX: usize> From<&str> for ShownText<MAX> {
     fn from(foreign: &str) -> Self {
         Self::new(foreign)
     }
 }
 
-impl<const MAX: usize> From<String> for Shown<MAX> {
+impl<const MAX: usize> From<String> for ShownText<MAX> {
     fn from(foreign: String) -> Self {
         Self::new(&foreign)
     }
 }
 
 /// The name of a file for people.
-impl<const MAX: usize> From<&Path> for Shown<MAX> {
+impl<const MAX: usize> From<&Path> for ShownText<MAX> {
     fn from(foreign: &Path) -> Self {
         Self::new(&foreign.display().to_string())
     }
 }
 
-impl<const MAX: usize> From<Shown<MAX>> for String {
-    fn from(shown: Shown<MAX>) -> String {
+impl<const MAX: usize> From<ShownText<MAX>> for String {
+    fn from(shown: ShownText<MAX>) -> String {
         shown.0
     }
 }
 
-impl<const MAX: usize> Deref for Shown<MAX> {
+impl<const MAX: usize> Deref for ShownText<MAX> {
     type Target = str;
 
     fn deref(&self) -> &str {
@@ -119,37 +119,37 @@ impl<const MAX: usize> Deref for Shown<MAX> {
 }
 
 /// Lets a map with such keys be looked up by any `str`.
-impl<const MAX: usize> Borrow<str> for Shown<MAX> {
+impl<const MAX: usize> Borrow<str> for ShownText<MAX> {
     fn borrow(&self) -> &str {
         &self.0
     }
 }
 
-impl<const MAX: usize> AsRef<str> for Shown<MAX> {
+impl<const MAX: usize> AsRef<str> for ShownText<MAX> {
     fn as_ref(&self) -> &str {
         &self.0
     }
 }
 
-impl<const MAX: usize> fmt::Display for Shown<MAX> {
+impl<const MAX: usize> fmt::Display for ShownText<MAX> {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         out.pad(&self.0)
     }
 }
 
-impl<const MAX: usize> PartialEq<str> for Shown<MAX> {
+impl<const MAX: usize> PartialEq<str> for ShownText<MAX> {
     fn eq(&self, other: &str) -> bool {
         self.0 == other
     }
 }
 
-impl<const MAX: usize> PartialEq<&str> for Shown<MAX> {
+impl<const MAX: usize> PartialEq<&str> for ShownText<MAX> {
     fn eq(&self, other: &&str) -> bool {
         self.0 == *other
     }
 }
 
-impl<const MAX: usize> PartialEq<String> for Shown<MAX> {
+impl<const MAX: usize> PartialEq<String> for ShownText<MAX> {
     fn eq(&self, other: &String) -> bool {
         self.0 == *other
     }

@@ -30,19 +30,19 @@ pub const EXIT_COLUMNS_OF_PAGE: [(&str, &[Share]); 6] = [
 
 /// Output that shows a table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Place {
+pub enum TablePlace {
     /// Text, for a terminal.
     Text,
     /// The page.
     Page,
 }
 
-impl Place {
+impl TablePlace {
     /// Returns the heading for this output; a column with an empty heading is not shown.
     const fn either(self, text: &'static str, page: &'static str) -> &'static str {
         match self {
-            Place::Text => text,
-            Place::Page => page,
+            TablePlace::Text => text,
+            TablePlace::Page => page,
         }
     }
 }
@@ -53,7 +53,7 @@ fn shown<R>(mut columns: Columns<'static, R>) -> Columns<'static, R> {
 }
 
 /// Returns the columns of a CPU, without its name.
-pub fn cpu_columns(place: Place) -> Columns<'static, CpuSummary> {
+pub fn cpu_columns(place: TablePlace) -> Columns<'static, CpuSummary> {
     let title = |text, page| place.either(text, page);
     let columns = Columns::<CpuSummary>::default()
         .time("runtime", |it| it.runtime_ns)
@@ -91,7 +91,7 @@ impl LatencyRow {
 }
 
 /// Returns the columns of latencies.
-pub fn latency_columns(place: Place) -> Columns<'static, LatencyRow> {
+pub fn latency_columns(place: TablePlace) -> Columns<'static, LatencyRow> {
     let title = |text, page| place.either(text, page);
     let columns = Columns::<LatencyRow>::default()
         .name("until", |row| Some(row.until))

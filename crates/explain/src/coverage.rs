@@ -1,7 +1,7 @@
 //! Coverage of a run, from its facts and its result.
 
 use vmnoise_events::coverage::{ClockCoverage, CpuCoverage, HostRecording, LostRecords, RunEnd};
-use vmnoise_events::{FinishReason, Share, ShareMap, Workload};
+use vmnoise_events::{FinishReason, MeasuringCommand, Share, ShareMap};
 
 use crate::join::JoinedRun;
 use crate::losses::Losses;
@@ -40,7 +40,7 @@ pub(crate) fn state(summary: &mut Summary) {
         }
     }
     // An observed thread may use many CPUs, but uses few.
-    if coverage.workload == Workload::Observed {
+    if coverage.workload == MeasuringCommand::Observed {
         coverage.cpus.retain(|cpu| cpu.window_mono_ns.is_some());
     }
     coverage.end = end(summary.finish_reason);
@@ -107,7 +107,7 @@ fn of_cpu(summary: &Summary, cpu: &CpuSummary) -> CpuCoverage {
     let looked_ns = runtime_ns.saturating_add(not_measured_ns);
     let polls = matches!(
         summary.coverage.workload,
-        Workload::Microvm | Workload::Osnoise
+        MeasuringCommand::Microvm | MeasuringCommand::Osnoise
     );
     CpuCoverage {
         cpu: cpu.cpu,
@@ -143,11 +143,13 @@ fn end(reason: Option<FinishReason>) -> RunEnd {
 
 /// Returns the lost records. For an observed thread, gaps are made of activities, so every loss may
 /// be a gap. For exits, the kernel's own sums are complete except for lost vCPUs.
-fn lost(workload: Workload, losses: &Losses, late_events: u64) -> LostRecords {
+fn lost(workload: MeasuringCommand, losses: &Losses, late_events: u64) -> LostRecords {
     let gaps = match workload {
-        Workload::Observed => losses.total(),
-        Workload::Exits => losses.of_vcpus(),
-        Workload::Microvm | Workload::Osnoise | Workload::Timerlat => losses.of_gaps(),
+        MeasuringCommand::Observed => losses.total(),
+        MeasuringCommand::Exits => losses.of_vcpus(),
+        MeasuringCommand::Microvm | MeasuringCommand::Osnoise | MeasuringCommand::Timerlat => {
+            losses.of_gaps()
+        }
     };
     let names = losses.total().saturating_sub(gaps);
     LostRecords {

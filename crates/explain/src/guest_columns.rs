@@ -1,7 +1,7 @@
 //! Columns of the thesis of VM noise for a guest, computed from our shares.
 
 use serde::Serialize;
-use vmnoise_events::{Share, ShareMap, Tally};
+use vmnoise_events::{CpuTally, Share, ShareMap};
 
 use crate::feed::ReportedHost;
 
@@ -67,7 +67,7 @@ pub(crate) struct ExitCounts {
 }
 
 impl ExitCounts {
-    pub(crate) fn of(tally: &Tally) -> ExitCounts {
+    pub(crate) fn of(tally: &CpuTally) -> ExitCounts {
         ExitCounts {
             light: tally.light_exits,
             heavy: tally.heavy_exits,

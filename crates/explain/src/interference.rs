@@ -13,7 +13,7 @@ use crate::visibility::Visibility;
 /// Otherwise, they count activities that overlap gaps. The classes are those of the traced kernel,
 /// which for a microVM is its host. `None` if the run could not see the class.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
-pub struct Interference {
+pub struct InterferenceColumns {
     /// Gaps without interference, by the counter or else by the activities: time of the hardware,
     /// or of any layer below this kernel. An observed thread has none, because its gaps are
     /// activities.
@@ -28,12 +28,12 @@ pub struct Interference {
     pub thread: Option<u64>,
 }
 
-impl Interference {
+impl InterferenceColumns {
     /// Returns the counts of a run without gaps: 0 for every class that it could have seen.
-    pub(crate) fn none(visibility: &Visibility) -> Interference {
+    pub(crate) fn none(visibility: &Visibility) -> InterferenceColumns {
         let seen = |is_seen: bool| is_seen.then_some(0);
         let witnesses = visibility.witnesses();
-        Interference {
+        InterferenceColumns {
             hw: seen(witnesses.irq && witnesses.sched && !visibility.is_observed()),
             nmi: seen(witnesses.nmi),
             irq: seen(witnesses.irq),
@@ -48,8 +48,8 @@ impl Interference {
         visibility: &Visibility,
         counter: Option<u32>,
         activities: &[Activity],
-    ) -> Interference {
-        let mut counted = Interference::none(visibility);
+    ) -> InterferenceColumns {
+        let mut counted = InterferenceColumns::none(visibility);
         // The counter knows better than an overlap whether an interference at the edge was inside.
         // But it does not know why the thread itself did not run.
         let untouched = match counter {
@@ -82,12 +82,12 @@ impl Interference {
         self,
         visibility: &Visibility,
         counts: Option<InterferenceCounts>,
-    ) -> Interference {
+    ) -> InterferenceColumns {
         let Some(counts) = counts else {
             return self;
         };
         let witnesses = visibility.witnesses();
-        Interference {
+        InterferenceColumns {
             hw: self.hw,
             nmi: witnesses.nmi.then_some(counts.nmi),
             irq: witnesses.irq.then_some(counts.irq),
@@ -105,8 +105,8 @@ impl Interference {
     }
 }
 
-impl AddAssign for Interference {
-    fn add_assign(&mut self, more: Interference) {
+impl AddAssign for InterferenceColumns {
+    fn add_assign(&mut self, more: InterferenceColumns) {
         add_known(&mut self.hw, more.hw);
         add_known(&mut self.nmi, more.nmi);
         add_known(&mut self.irq, more.irq);

@@ -2,7 +2,7 @@
 
 use vmnoise_events::Share;
 
-use crate::interference::Interference;
+use crate::interference::InterferenceColumns;
 use crate::part::Part;
 use crate::phase::Phase;
 
@@ -63,7 +63,7 @@ pub struct GapDetail {
     /// `kvm`, in the first gap that overlaps it.
     pub unbounded_kvm_ns: u64,
     /// Number of activities that overlap the interval, by class.
-    pub interference: Interference,
+    pub interference: InterferenceColumns,
     /// Interferences that the workload's counter saw in it but no activity shows. Their records
     /// were lost, so the time of the kernel's own work is a lower bound. `None` without a counter.
     pub lost_activities: Option<u64>,

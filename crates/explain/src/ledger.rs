@@ -7,7 +7,7 @@ use vmnoise_events::{InterferenceCounts, Share, ShareMap, SourceId};
 
 use crate::feed::ReportedHost;
 use crate::guest_columns::{ExitCounts, GuestColumns};
-use crate::interference::Interference;
+use crate::interference::InterferenceColumns;
 use crate::interval::{GapDetail, Interval};
 use crate::lengths::Lengths;
 use crate::part::Part;
@@ -34,7 +34,7 @@ pub struct PeriodLine {
     pub shares: ShareMap<Option<u64>>,
     /// Number of interferences by class, as osnoise counts them; if counters exist, all
     /// interferences since the last call.
-    pub interference: Interference,
+    pub interference: InterferenceColumns,
     /// Columns of a guest; exits are those since the last call.
     pub guest_columns: GuestColumns,
     /// Columns of a guest over the run so far.
@@ -53,7 +53,7 @@ pub(crate) struct Sums {
     shares_ns: ShareMap<u64>,
     unexplained_at_exits_ns: u64,
     unbounded_kvm_ns: u64,
-    interference: Interference,
+    interference: InterferenceColumns,
     /// Number of gaps that a host's recording covers; the next two are exits in all gaps.
     pub(crate) witnessed: u64,
     light_exits: u64,
@@ -90,8 +90,8 @@ impl Sums {
         &self,
         visibility: &Visibility,
         counts: Option<InterferenceCounts>,
-    ) -> Interference {
-        let mut interference = Interference::none(visibility);
+    ) -> InterferenceColumns {
+        let mut interference = InterferenceColumns::none(visibility);
         interference += self.interference;
         interference.reported_by(visibility, counts)
     }

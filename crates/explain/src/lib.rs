@@ -57,7 +57,7 @@ mod wakeups;
 mod worst;
 
 pub use columns::{
-    EXIT_COLUMNS, EXIT_COLUMNS_OF_PAGE, LatencyRow, Place, cpu_columns, latency_columns,
+    EXIT_COLUMNS, EXIT_COLUMNS_OF_PAGE, LatencyRow, TablePlace, cpu_columns, latency_columns,
 };
 pub use exit_lengths::{ExitLengths, floor_ns, next_floor_ns};
 pub use exits::{
@@ -67,13 +67,13 @@ pub use exits::{
 pub use explainer::{Explainer, OVERSLEPT};
 pub use feed::{CpuFromFeed, FeedSummary, ReportedCulprit, ReportedHost, ReportedReason};
 pub use guest_columns::GuestColumns;
-pub use interference::Interference;
+pub use interference::InterferenceColumns;
 pub use interval::{Detail, GapDetail, Interval, WakeupDetail};
 pub use join::{
-    Alternative, Branch, CandidateVm, ContextSides, CpuSides, Culprit, ExitBranch, HostSide,
-    JoinError, JoinOptions, JoinedLatencies, JoinedRun, JoinedTotals, Joiner, LatencyTotals,
-    Matcher, Most, Pair, Pairing, Pairs, PhaseSides, Side, Stretch, ThesisSum, Tree, Unpaired,
-    Unsure, Verdict, What,
+    Alternative, CandidateVm, ContextSides, CpuSides, ExitBranch, GuestCulprit, HostSide,
+    JoinError, JoinOptions, JoinTree, JoinedLatencies, JoinedRun, JoinedTotals, Joiner,
+    LatencyTotals, Matcher, Most, Pairing, PairingFailure, PairingVerdict, Pairs, PhaseSides,
+    Stretch, ThesisSum, TreeBranch, Unsure, VcpuPair, VmSide, What,
 };
 pub use ledger::PeriodLine;
 pub use lengths::Lengths;
@@ -85,8 +85,10 @@ pub use part::{Part, by_source};
 pub use periodic::{CELLS as FOLD_CELLS, FoldCell};
 pub use phase::Phase;
 pub use piece::NamedPiece;
-pub use summary::{ClockJumps, CpuSummary, Exits, OwnCostSummary, Percentiles, Periodic, Summary};
-pub use trace::{Context, Noise, Sample, TraceLine};
+pub use summary::{
+    ClockJumps, CpuSummary, ExitsOfVcpu, OwnCostSummary, Percentiles, Periodic, Summary,
+};
+pub use trace::{TraceContext, TraceLine, TraceNoise, TraceSample};
 pub use vcpus::{ExitBudget, ExitExplainer, ExitsRun, LongestExit, NamedExit, TracedExit};
 pub use visibility::share_of;
-pub use wakeups::{CpuWakeups, LatencyFigures, PhaseTotals, Wakeups};
+pub use wakeups::{CpuWakeups, LatencyFigures, PhaseTotals, WakeupSummary};

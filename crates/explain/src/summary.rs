@@ -7,11 +7,11 @@ use vmnoise_events::{FinishReason, ProbeStatus, ShareMap};
 
 use crate::feed::{CpuFromFeed, FeedSummary};
 use crate::guest_columns::GuestColumns;
-use crate::interference::Interference;
+use crate::interference::InterferenceColumns;
 use crate::losses::Losses;
 use crate::named::{NamedInterval, SourceSummary};
 use crate::periodic::FoldCell;
-use crate::wakeups::Wakeups;
+use crate::wakeups::WakeupSummary;
 
 /// Result of a whole run.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -55,7 +55,7 @@ pub struct Summary {
     pub feed: Option<FeedSummary>,
     /// Wake-ups of periodic tasks, which have their own document; `None` for other workloads.
     #[serde(skip)]
-    pub wakeups: Option<Wakeups>,
+    pub wakeups: Option<WakeupSummary>,
     /// Cost of the measurement itself.
     pub own_cost: OwnCostSummary,
     /// Sum of `hw`, `hv_or_hw` and `unexplained` over all CPUs, in percent of their noise; `None`
@@ -131,7 +131,7 @@ pub struct CpuSummary {
     /// exits for the same reason show KVM's usual time. `None` if `kvm` is unknown.
     pub unbounded_kvm_ns: Option<u64>,
     /// Number of interferences by class, as osnoise counts them.
-    pub interference: Interference,
+    pub interference: InterferenceColumns,
     /// Number of gaps with an interference that no activity shows, because its record was lost.
     /// Their parts, and the maxima of `sources`, are lower bounds. `None` without a counter.
     pub incomplete_gaps: Option<u64>,
@@ -150,7 +150,7 @@ pub struct CpuSummary {
     /// Time by source, the largest total first.
     pub sources: Vec<SourceSummary>,
     /// Exits of the vCPU.
-    pub exits: Exits,
+    pub exits: ExitsOfVcpu,
     /// Percentiles of the gaps' lengths.
     pub percentiles_ns: Percentiles,
     /// Number of gaps for which the steal clock claimed more than their length.
@@ -177,7 +177,7 @@ impl CpuSummary {
 
 /// Exits of one vCPU over the run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-pub struct Exits {
+pub struct ExitsOfVcpu {
     /// Exits handled in the host kernel (the thesis' LW_EX).
     pub light: Option<u64>,
     /// Exits handled by the VMM (the thesis' HW_EX).

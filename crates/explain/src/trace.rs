@@ -19,16 +19,16 @@ const PATIENCE_NS: u64 = 1_000_000_000;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum TraceLine {
     /// An activity took the CPU.
-    Noise(Noise),
+    Noise(TraceNoise),
     /// The workload observed a gap.
-    Sample(Sample),
+    Sample(TraceSample),
     /// A periodic task reached a step of its wake-up.
-    Context(Context),
+    Context(TraceContext),
 }
 
 /// Latency of a wake-up in one context, as the kernel's timerlat tracer prints it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Context {
+pub struct TraceContext {
     /// The CPU.
     pub cpu: u32,
     /// Number of the wake-up on its CPU, from 1.
@@ -44,7 +44,7 @@ pub struct Context {
 /// One activity with its own net time: an event of the kernel's `osnoise` group
 /// (include/trace/events/osnoise.h).
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Noise {
+pub struct TraceNoise {
     /// The CPU.
     pub cpu: u32,
     /// Kind of work: only kinds that the kernel's tracer knows, and throttling, which it prints as
@@ -62,7 +62,7 @@ pub struct Noise {
 
 /// One gap with its parts.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Sample {
+pub struct TraceSample {
     /// CPU that observed the gap.
     pub cpu: u32,
     /// Start, CLOCK_MONOTONIC in nanoseconds.
@@ -138,7 +138,7 @@ impl Trace {
         if !has_line(activity.kind) {
             return;
         }
-        self.arrived.push(TraceLine::Noise(Noise {
+        self.arrived.push(TraceLine::Noise(TraceNoise {
             cpu: activity.cpu,
             kind: activity.kind,
             name: names.shared(activity.source),
@@ -153,7 +153,7 @@ impl Trace {
         let ends = activities.iter().map(|activity| activity.end_mono_ns);
         let lines = activities.iter().filter(|activity| has_line(activity.kind));
         let lost = gap.gap().and_then(|gap| gap.lost_activities);
-        self.arrived.push(TraceLine::Sample(Sample {
+        self.arrived.push(TraceLine::Sample(TraceSample {
             cpu: gap.cpu,
             start_mono_ns: gap.start_mono_ns,
             dur_ns: gap.dur_ns,
@@ -174,7 +174,7 @@ impl Trace {
             let Some(latency_ns) = latency_ns else {
                 continue;
             };
-            self.arrived.push(TraceLine::Context(Context {
+            self.arrived.push(TraceLine::Context(TraceContext {
                 cpu: interval.cpu,
                 number,
                 name,

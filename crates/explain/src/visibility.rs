@@ -1,11 +1,11 @@
 //! Visibility of a run: which shares it knows, and which are unknown.
 
-use vmnoise_events::{ActivityKind, RunFacts, Share, ShareMap, Witnesses, Workload};
+use vmnoise_events::{ActivityKind, MeasuringCommand, RunFacts, Share, ShareMap, Witnesses};
 
 /// Facts that the probes of a run make known.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Visibility {
-    workload: Workload,
+    workload: MeasuringCommand,
     witnesses: Witnesses,
     below_unwitnessed: bool,
     posted_interrupts: bool,
@@ -32,7 +32,7 @@ pub(crate) enum HostCoverage {
 }
 
 /// Returns the share of the net time of an activity.
-pub fn share_of(workload: Workload, kind: ActivityKind) -> Share {
+pub fn share_of(workload: MeasuringCommand, kind: ActivityKind) -> Share {
     match workload.is_witnessed_by_host() {
         true => share_of_host(kind),
         false => match kind {
@@ -184,12 +184,12 @@ impl Visibility {
     /// Returns whether gaps are derived from the activities of a thread, because no workload
     /// observes them.
     pub(crate) fn is_observed(&self) -> bool {
-        self.workload == Workload::Observed
+        self.workload == MeasuringCommand::Observed
     }
 
     /// Returns whether the workload is periodic tasks, which observe no gaps.
     pub(crate) fn is_timer(&self) -> bool {
-        self.workload == Workload::Timerlat
+        self.workload == MeasuringCommand::Timerlat
     }
 
     /// Returns whether gaps are stamped with the TSC. Wake-ups and derived gaps already have
@@ -205,7 +205,7 @@ impl Visibility {
     /// Returns whether the residual may belong to an unwatched layer: one below this machine, an
     /// invisible KVM, or this kernel itself. `is_unposted` says that no posted interrupt came.
     pub(crate) fn is_blind(&self, is_unposted: bool) -> bool {
-        let hides_kvm = self.workload == Workload::Microvm && !self.sees_kvm();
+        let hides_kvm = self.workload == MeasuringCommand::Microvm && !self.sees_kvm();
         self.below_unwitnessed || hides_kvm || self.is_blind_itself(is_unposted)
     }
 
@@ -213,7 +213,7 @@ impl Visibility {
     /// seen. If exits are seen, unseen interrupts do not matter: a vCPU leaves its guest for each
     /// interrupt that the kernel handles.
     pub(crate) fn is_blind_itself(&self, is_unposted: bool) -> bool {
-        let sees_exits = self.workload == Workload::Microvm && self.sees_kvm();
+        let sees_exits = self.workload == MeasuringCommand::Microvm && self.sees_kvm();
         let posts = self.posted_interrupts && !is_unposted;
         let hides_interrupts = posts || self.witnesses.hides_vectors;
         !self.witnesses.see_kernel() || hides_interrupts && !sees_exits
@@ -244,7 +244,7 @@ impl Visibility {
 
     /// Returns whether a share of 0 means "none" and not "not seen".
     fn knows(&self, share: Share) -> bool {
-        let is_microvm = self.workload == Workload::Microvm;
+        let is_microvm = self.workload == MeasuringCommand::Microvm;
         if self.is_timer() {
             match share {
                 Share::Steal => return self.witnesses.activity_steal,

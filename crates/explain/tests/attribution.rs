@@ -6,8 +6,8 @@ use crate::streams::{
 };
 use ActivityKind::{Blocked, Exit, Irq, Nmi, Softirq, Thread, Throttled, Vmm};
 use vmnoise_events::{
-    ActivityKind, Event, Gap, Loss, LossKind, PostedInterrupts, RunFacts, Share, Tally, Witnesses,
-    Workload,
+    ActivityKind, CpuTally, Event, Gap, Loss, LossKind, MeasuringCommand, PostedInterrupts,
+    RunFacts, Share, Witnesses,
 };
 
 type Parts = Vec<(Share, Option<u32>, u64)>;
@@ -210,7 +210,7 @@ fn hardware_is_named_only_where_every_layer_is_watched() {
         assert_eq!(hw.unwrap().1.is_some(), share == Share::Hw);
         share
     };
-    for workload in [Workload::Microvm, Workload::Osnoise] {
+    for workload in [MeasuringCommand::Microvm, MeasuringCommand::Osnoise] {
         assert_eq!(residual(|_| {}, workload), Share::Hw);
         let no_vmx: Change = |facts| {
             facts.host.kvm_module = Some("kvm_intel".into());
@@ -224,21 +224,28 @@ fn hardware_is_named_only_where_every_layer_is_watched() {
     // A vCPU leaves its guest for each of them, and that is an exit; a polling thread stays where it is.
     for (place, change) in hidden.into_iter().enumerate() {
         assert_eq!(
-            residual(change, Workload::Osnoise),
+            residual(change, MeasuringCommand::Osnoise),
             Share::HvOrHw,
             "{place}"
         );
-        assert_eq!(residual(change, Workload::Microvm), Share::Hw, "{place}");
+        assert_eq!(
+            residual(change, MeasuringCommand::Microvm),
+            Share::Hw,
+            "{place}"
+        );
     }
     let hidden_with_kvm: Change = |facts| {
         facts.witnesses.hides_vectors = true;
         facts.witnesses.kvm_exit = false;
     };
-    assert_eq!(residual(hidden_with_kvm, Workload::Microvm), Share::HvOrHw);
+    assert_eq!(
+        residual(hidden_with_kvm, MeasuringCommand::Microvm),
+        Share::HvOrHw
+    );
     // Only a vCPU can be away in KVM or in its VMM.
     for change in of_kvm {
-        assert_eq!(residual(change, Workload::Microvm), Share::HvOrHw);
-        assert_eq!(residual(change, Workload::Osnoise), Share::Hw);
+        assert_eq!(residual(change, MeasuringCommand::Microvm), Share::HvOrHw);
+        assert_eq!(residual(change, MeasuringCommand::Osnoise), Share::Hw);
     }
 }
 
@@ -246,7 +253,7 @@ fn hardware_is_named_only_where_every_layer_is_watched() {
 #[test]
 fn where_no_posted_interrupt_came_a_residual_may_be_the_hardwares() {
     let reading = |count, from_mono_ns| {
-        Event::Tally(Tally {
+        Event::Tally(CpuTally {
             cpu: 1,
             first_tsc: 500,
             last_tsc: from_mono_ns,
@@ -255,12 +262,12 @@ fn where_no_posted_interrupt_came_a_residual_may_be_the_hardwares() {
                 from_mono_ns,
                 until_mono_ns: from_mono_ns + 20,
             }),
-            ..Tally::default()
+            ..CpuTally::default()
         })
     };
     let residual = |readings: &[Event]| {
         let mut facts = facts();
-        facts.workload = Workload::Osnoise;
+        facts.workload = MeasuringCommand::Osnoise;
         facts.host.posted_interrupts = Some(true);
         let mut events = vec![anchor(0), anchor(10_000)];
         events.extend_from_slice(readings);
@@ -290,7 +297,7 @@ fn where_no_posted_interrupt_came_a_residual_may_be_the_hardwares() {
 #[test]
 fn without_bpf_a_wait_is_another_threads_and_the_rest_is_nobodys() {
     let mut facts = in_a_machine();
-    facts.workload = Workload::Osnoise;
+    facts.workload = MeasuringCommand::Osnoise;
     facts.witnesses = Witnesses {
         run_delay: true,
         ..Witnesses::default()

@@ -4,9 +4,9 @@
 use proptest::prelude::*;
 use proptest::test_runner::TestRunner;
 use vmnoise_events::{
-    Activity, ActivityKind, Anchor, Event, FeedDetail, Gap, HostCulprit, HostFrame, HostReason,
-    InterferenceCounts, Loss, LossKind, OwnCost, RunFacts, Share, ShareMap, Source, SourceId,
-    Tally, Witnesses, Workload,
+    Activity, ActivityKind, Anchor, CpuTally, Event, FeedDetail, Gap, HostCulprit, HostFrame,
+    HostReason, InterferenceCounts, Loss, LossKind, MeasuringCommand, OwnCost, RunFacts, Share,
+    ShareMap, Source, SourceId, Witnesses,
 };
 
 use crate::laws::gaps::obeys_the_law;
@@ -126,7 +126,7 @@ fn event(times: Times, (which, cpu, [a, b, c, d]): Words) -> Event {
         }),
         23..=25 => Event::Anchor(times.anchor([a, b, c, d])),
         26 => Event::HostFrame(frame(times, [a, b, c, d])),
-        27 => Event::Tally(Tally {
+        27 => Event::Tally(CpuTally {
             cpu,
             first_tsc: start,
             last_tsc: end,
@@ -137,7 +137,7 @@ fn event(times: Times, (which, cpu, [a, b, c, d]): Words) -> Event {
                 thread: times.at(b),
                 ..InterferenceCounts::default()
             }),
-            ..Tally::default()
+            ..CpuTally::default()
         }),
         28 => Event::Loss(Loss {
             kind: LossKind::ALL[a as usize % 5],
@@ -170,9 +170,9 @@ fn facts(bits: u16) -> RunFacts {
         hides_vectors: false,
     };
     facts.workload = match (bit(10), bit(11)) {
-        (false, false) => Workload::Microvm,
-        (true, false) => Workload::Osnoise,
-        (_, true) => Workload::Observed,
+        (false, false) => MeasuringCommand::Microvm,
+        (true, false) => MeasuringCommand::Osnoise,
+        (_, true) => MeasuringCommand::Observed,
     };
     facts.host.apic_ids = vec![(0, 0), (1, 1), (2, 2)];
     facts.host.hypervisor = bit(7).then(|| "KVM".to_string()).map(Into::into);

@@ -17,11 +17,11 @@ fn anchor_behind(mono_ns: u64, back: u64) -> Event {
 }
 
 fn tally(last_tsc: u64) -> Event {
-    Event::Tally(Tally {
+    Event::Tally(CpuTally {
         cpu: 1,
         first_tsc: 100 * MS,
         last_tsc,
-        ..Tally::default()
+        ..CpuTally::default()
     })
 }
 
@@ -88,7 +88,7 @@ fn a_gap_that_no_anchor_dates_is_not_trusted_either() {
 #[test]
 fn wake_ups_after_it_are_not_trusted() {
     let mut facts = facts();
-    facts.workload = Workload::Timerlat;
+    facts.workload = MeasuringCommand::Timerlat;
     let wakeup = |expiry_mono_ns| {
         Event::Activation(Activation {
             cpu: 1,

@@ -2,18 +2,18 @@
 
 use crate::streams::{activity, anchor, explain, facts, finish, gap, polling_in_a_machine, source};
 use vmnoise_events::ActivityKind::{Irq, Softirq, Vmm};
-use vmnoise_events::{Event, Gap, Share, Tally};
-use vmnoise_explain::{Explainer, GuestColumns, Interference};
+use vmnoise_events::{CpuTally, Event, Gap, Share};
+use vmnoise_explain::{Explainer, GuestColumns, InterferenceColumns};
 
 #[test]
 fn columns_of_a_table_for_the_run_and_each_period() {
     let tally = |light, reloads| {
-        Event::Tally(Tally {
+        Event::Tally(CpuTally {
             cpu: 1,
             last_tsc: 9000,
             light_exits: Some(light),
             reloads: Some(reloads),
-            ..Tally::default()
+            ..CpuTally::default()
         })
     };
     let stolen = |start, end, steal_ns| {
@@ -41,7 +41,7 @@ fn columns_of_a_table_for_the_run_and_each_period() {
     ];
     feed(&mut explainer, &first);
     let line = explainer.take_period().remove(0);
-    let overlaps = |hw, irq, softirq| Interference {
+    let overlaps = |hw, irq, softirq| InterferenceColumns {
         hw: Some(hw),
         nmi: Some(0),
         irq: Some(irq),

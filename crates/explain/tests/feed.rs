@@ -4,8 +4,8 @@
 use crate::streams::{activity, anchor, explain, finish, gap, polling_in_a_machine, source};
 use vmnoise_events::ActivityKind::Irq;
 use vmnoise_events::{
-    Event, FeedDetail, FeedTotals, Gap, HostCulprit, HostFrame, HostReason, RunFacts, Share,
-    ShareMap, Tally, Workload,
+    CpuTally, Event, FeedDetail, FeedTotals, Gap, HostCulprit, HostFrame, HostReason,
+    MeasuringCommand, RunFacts, Share, ShareMap,
 };
 use vmnoise_explain::{CpuSummary, Explainer, GuestColumns, PeriodLine, Summary};
 
@@ -39,12 +39,12 @@ fn frame(from_tsc: u64, until_tsc: u64, exits: u64) -> HostFrame {
 }
 
 fn tally(last_tsc: u64) -> Event {
-    Event::Tally(Tally {
+    Event::Tally(CpuTally {
         cpu: 1,
         first_tsc: 1_000,
         last_tsc,
         reloads: Some(77),
-        ..Tally::default()
+        ..CpuTally::default()
     })
 }
 
@@ -380,7 +380,7 @@ fn hardware_is_not_named_while_somebody_else_may_have_been_there() {
 #[test]
 fn under_an_observed_thread_nothing_is_known_of_the_hardware() {
     let mut facts = guest();
-    facts.workload = Workload::Observed;
+    facts.workload = MeasuringCommand::Observed;
     let (_, summary) = periods(&facts, &[frame(1_500, 2_000, 4)]);
     let cpu = cpu_of(&summary);
     assert_eq!(cpu.host.as_ref().unwrap().reported.hw_at_most_ns, None);
@@ -391,7 +391,7 @@ fn under_an_observed_thread_nothing_is_known_of_the_hardware() {
 #[test]
 fn a_microvm_has_no_feed() {
     let mut facts = guest();
-    facts.workload = Workload::Microvm;
+    facts.workload = MeasuringCommand::Microvm;
     let (lines, summary) = periods(&facts, &[frame(1_500, 2_000, 4)]);
     assert_eq!((lines[0].host, &cpu_of(&summary).host), (None, &None));
     assert_eq!(summary.lost_events, 1);
@@ -424,7 +424,7 @@ fn gaps_that_were_too_many_to_keep_leave_the_hardware_unbounded() {
 #[test]
 fn tasks_that_sleep_are_reported_and_the_hardware_is_left_out() {
     let mut facts = guest();
-    facts.workload = Workload::Timerlat;
+    facts.workload = MeasuringCommand::Timerlat;
     let frames = [frame(500, 5_000, 8), frame(500, 9_000, 24)];
     let (lines, summary) = periods(&facts, &frames);
     assert_eq!(exits(&lines), [None, Some(16)]);

@@ -5,12 +5,12 @@ use crate::streams::{
     activity, anchor, explain, facts, finish, gap, gap_of, parts, polling_in_a_machine, source,
 };
 use vmnoise_events::ActivityKind::{Irq, Softirq, Throttled};
-use vmnoise_events::{Event, Gap, InterferenceCounts, RunFacts, Share, Tally, Workload};
+use vmnoise_events::{CpuTally, Event, Gap, InterferenceCounts, MeasuringCommand, RunFacts, Share};
 use vmnoise_explain::{Explainer, Interval, NamedInterval, Summary};
 
 fn polling() -> RunFacts {
     RunFacts {
-        workload: Workload::Osnoise,
+        workload: MeasuringCommand::Osnoise,
         ..facts()
     }
 }
@@ -23,7 +23,7 @@ fn counted(start_tsc: u64, end_tsc: u64, interference: u32) -> Event {
 }
 
 fn tally(irq: u64, softirq: u64) -> Event {
-    Event::Tally(Tally {
+    Event::Tally(CpuTally {
         cpu: 1,
         last_tsc: 9000,
         interference: Some(InterferenceCounts {
@@ -31,7 +31,7 @@ fn tally(irq: u64, softirq: u64) -> Event {
             softirq,
             ..InterferenceCounts::default()
         }),
-        ..Tally::default()
+        ..CpuTally::default()
     })
 }
 

@@ -3,8 +3,8 @@
 
 use crate::streams::clocks::Dice;
 use crate::streams::joins::{ALL, join, obeys_the_law};
-use crate::streams::pairs::{Plan, RecordedPair};
-use crate::streams::vcpus::{INTR, Scene, exit_of, vcpu};
+use crate::streams::pairs::{RecordedPair, RecordingPlan};
+use crate::streams::vcpus::{ExitScene, INTR, exit_of, vcpu};
 use crate::streams::{anchor, finish, gap, source};
 use vmnoise_events::*;
 use vmnoise_explain::{JoinedRun, Pairs};
@@ -27,8 +27,8 @@ fn rounds() -> impl Iterator<Item = u64> {
 }
 
 /// An exit in which this task had the CPU.
-fn preempted(start_ns: u64, end_ns: u64, name: &str) -> Scene {
-    Scene::new(INTR, start_ns, end_ns)
+fn preempted(start_ns: u64, end_ns: u64, name: &str) -> ExitScene {
+    ExitScene::new(INTR, start_ns, end_ns)
         .kept(VcpuIntervalKind::Waiting, start_ns + 100, end_ns - 100)
         .host(1, ActivityKind::Thread, name, start_ns + 100, end_ns - 100)
 }
@@ -37,7 +37,7 @@ fn preempted(start_ns: u64, end_ns: u64, name: &str) -> Scene {
 /// earlier or later, and so many short ones, each with an exit of another task: of 4.6 us, which
 /// had to be observed from the threshold on.
 fn recorded(off_ns: i64, threshold_ns: u64, short: impl Fn(usize) -> u64) -> RecordedPair {
-    let plain = Plan::plain().record();
+    let plain = RecordingPlan::plain().record();
     let mut guest_facts = plain.guest_facts;
     guest_facts.options.threshold_ns = threshold_ns;
     let (mut of_guest, mut of_host) = (Vec::new(), Vec::new());
@@ -48,7 +48,7 @@ fn recorded(off_ns: i64, threshold_ns: u64, short: impl Fn(usize) -> u64) -> Rec
         };
         of_guest.push((end_ns, Event::Gap(gap)));
     };
-    let mut report = |scene: Scene, source: u32| {
+    let mut report = |scene: ExitScene, source: u32| {
         let activity = Activity {
             source: SourceId(source),
             ..scene.activities[0]
@@ -62,7 +62,7 @@ fn recorded(off_ns: i64, threshold_ns: u64, short: impl Fn(usize) -> u64) -> Rec
                 (Share::Preempted, scene.end_ns - scene.start_ns - 200),
                 (Share::Kvm, 200),
             ]),
-            ..Scene::new(INTR, scene.start_ns, scene.start_ns).exit()
+            ..ExitScene::new(INTR, scene.start_ns, scene.start_ns).exit()
         };
         of_host.push((scene.end_ns, exit_of(0, exit)));
     };
@@ -89,11 +89,11 @@ fn recorded(off_ns: i64, threshold_ns: u64, short: impl Fn(usize) -> u64) -> Rec
         ratio_frac_bits: 0,
     }));
     let tally = |at_ns| {
-        Event::Tally(Tally {
+        Event::Tally(CpuTally {
             cpu: 0,
             first_tsc: 100 * MS,
             last_tsc: at_ns,
-            ..Tally::default()
+            ..CpuTally::default()
         })
     };
     RecordedPair {

@@ -3,9 +3,9 @@
 use crate::streams::by_hand::{at, gap, own, parts, preempted, run, run_with};
 use crate::streams::joined_scenes::{guest_stream, host_stream};
 use crate::streams::joins::{ALL, BOUNDS, join, obeys_the_law, plain_of_bound};
-use crate::streams::vcpus::{HLT, INTR, Scene};
+use crate::streams::vcpus::{ExitScene, HLT, INTR};
 use vmnoise_events::*;
-use vmnoise_explain::Side;
+use vmnoise_explain::VmSide;
 
 use ActivityKind::{Irq, Softirq, Thread, Throttled};
 
@@ -48,13 +48,13 @@ fn a_guests_interrupt_is_net_of_what_its_host_did_inside() {
     let ranked = &run.culprits[0];
     assert_eq!(
         (ranked.side, ranked.cpu, ranked.percent),
-        (Side::Host, Some(1), 40.0)
+        (VmSide::Host, Some(1), 40.0)
     );
     assert_eq!(ranked.name.as_deref(), Some("hog:77"));
     let guest = run
         .culprits
         .iter()
-        .find(|it| it.side == Side::Guest)
+        .find(|it| it.side == VmSide::Guest)
         .unwrap();
     assert_eq!((guest.name.as_deref(), guest.cpu), (Some("g0"), Some(0)));
 
@@ -139,7 +139,8 @@ fn an_exit_whose_records_were_lost_keeps_its_amounts() {
 
 #[test]
 fn a_sleep_that_the_guest_asked_for_is_its_own() {
-    let halt = || Scene::new(HLT, 1_000, 9_000).moved(VcpuIntervalKind::Halted, 1_500, 8_000, 1, 1);
+    let halt =
+        || ExitScene::new(HLT, 1_000, 9_000).moved(VcpuIntervalKind::Halted, 1_500, 8_000, 1, 1);
     let throttled = [own(Throttled, 500, 6_000, 0)];
     let run = run(&[gap(0, 10_000)], &throttled, vec![halt()]);
     let expected = [
@@ -154,7 +155,7 @@ fn a_sleep_that_the_guest_asked_for_is_its_own() {
 
 #[test]
 fn turns_of_a_task_are_counted_and_not_its_pieces() {
-    let exit = Scene::new(INTR, 0, 9_000)
+    let exit = ExitScene::new(INTR, 0, 9_000)
         .kept(VcpuIntervalKind::Waiting, 1_000, 8_000)
         .host(1, Thread, "hog:77", 1_000, 4_000)
         .host(1, Irq, "local_timer:236", 2_000, 2_500)
@@ -181,7 +182,7 @@ fn a_microvm_that_was_traced_by_itself_is_booked_once() {
     ];
     let guest = guest_stream(&[gap(0, 10_000)], &own, &[]);
     let microvm = |guest: &mut RunFacts, _: &mut RunFacts| {
-        guest.workload = Workload::Microvm;
+        guest.workload = MeasuringCommand::Microvm;
         guest.witnesses.activity_steal = false;
     };
     let run = run_with(microvm, &guest, &host);

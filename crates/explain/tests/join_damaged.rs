@@ -28,12 +28,12 @@ fn any_event() -> impl Strategy<Value = Event> {
                 cpu: id,
                 ..crate::streams::gap(a, b)
             }),
-            2 => Event::Tally(Tally {
+            2 => Event::Tally(CpuTally {
                 cpu: id,
                 first_tsc: a,
                 last_tsc: b,
                 blind_tsc: Some(c),
-                ..Tally::default()
+                ..CpuTally::default()
             }),
             3 => {
                 let vcpu = crate::streams::vcpus::vcpu(id);
@@ -53,7 +53,7 @@ fn any_event() -> impl Strategy<Value = Event> {
                 ratio_frac_bits: (a % 70) as u8,
             }),
             5 => {
-                let scene = crate::streams::vcpus::Scene::new(crate::streams::vcpus::IO, 0, 0);
+                let scene = crate::streams::vcpus::ExitScene::new(crate::streams::vcpus::IO, 0, 0);
                 let exit = Exit {
                     start_mono_ns: a,
                     end_mono_ns: b,

@@ -2,10 +2,10 @@
 //! off, and that a vCPU is another's whose exits lie over them.
 
 use crate::streams::clocks::Dice;
-use crate::streams::lives::Span;
-use crate::streams::pairs::{Plan, RecordedPair};
+use crate::streams::lives::LifeSpan;
+use crate::streams::pairs::{RecordedPair, RecordingPlan};
 use vmnoise_events::*;
-use vmnoise_explain::{Alternative, JoinError, Pair, Pairing, Pairs, Verdict};
+use vmnoise_explain::{Alternative, JoinError, Pairing, PairingVerdict, Pairs, VcpuPair};
 
 const US: u64 = 1_000;
 const MS: u64 = 1_000_000;
@@ -13,13 +13,13 @@ const MS: u64 = 1_000_000;
 /// A guest that works for 10 us after each of its exits; where it `reports`, on an interrupt that begins
 /// 300 ns after the exit ended.
 fn busy_after_exits(reports: bool) -> RecordedPair {
-    let mut pair = Plan::plain().record();
+    let mut pair = RecordingPlan::plain().record();
     let exits = &pair.lives[0].exits;
     let guest = pair.guest.into_iter().flat_map(|event| {
         let Event::Gap(mut gap) = event else {
             return vec![event];
         };
-        let inside = |exit: &&Span| gap.start_tsc < exit.start_ns && exit.end_ns < gap.end_tsc;
+        let inside = |exit: &&LifeSpan| gap.start_tsc < exit.start_ns && exit.end_ns < gap.end_tsc;
         let last = exits.iter().rfind(inside).filter(|_| reports);
         gap.end_tsc += 10 * US;
         let interrupt = last.map(|exit| {
@@ -85,11 +85,11 @@ fn interrupt(at_ns: u64) -> Event {
 }
 
 /// The guest ran in the midst of the longest exit of so many gaps.
-fn contradicted(plan: &Plan, count: usize) -> Pair {
+fn contradicted(plan: &RecordingPlan, count: usize) -> VcpuPair {
     let mut pair = plan.record();
     let life = &pair.lives[0];
-    let of_gap = |gap: &Span| {
-        let inside = |exit: &&Span| gap.start_ns <= exit.start_ns && exit.end_ns <= gap.end_ns;
+    let of_gap = |gap: &LifeSpan| {
+        let inside = |exit: &&LifeSpan| gap.start_ns <= exit.start_ns && exit.end_ns <= gap.end_ns;
         let inside = life.exits.iter().filter(inside);
         let longest = inside.max_by_key(|exit| exit.end_ns - exit.start_ns)?;
         let is_felt = longest.end_ns - longest.start_ns > 2 * plan.threshold_ns;
@@ -104,10 +104,10 @@ fn contradicted(plan: &Plan, count: usize) -> Pair {
 #[test]
 fn an_exit_in_which_the_guest_ran_is_a_test_that_failed() {
     // Short enough that the odds are not more than are reported.
-    let plan = Plan {
+    let plan = RecordingPlan {
         guest: (100 * MS, 160 * MS),
         host: (50 * MS, 200 * MS),
-        ..Plan::plain()
+        ..RecordingPlan::plain()
     };
     let none = contradicted(&plan, 0);
     assert_eq!(none.exits_contradicted, 0);
@@ -128,7 +128,7 @@ fn an_exit_in_which_the_guest_ran_is_a_test_that_failed() {
 /// Each 4 ms a gap of 400 us with one exit in it, which lies anywhere in the gap. Where the guest
 /// `reports`, it ran for 10 us before the exit and after it.
 fn in_step(reports: bool) -> RecordedPair {
-    let mut pair = Plan::plain().record();
+    let mut pair = RecordingPlan::plain().record();
     let mut dice = Dice(3);
     let mut of_guest = Vec::new();
     let mut of_host = Vec::new();
@@ -142,7 +142,8 @@ fn in_step(reports: bool) -> RecordedPair {
         }
         of_guest.push(Event::Gap(Gap { cpu: 0, ..gap }));
         let exit =
-            crate::streams::vcpus::Scene::new(crate::streams::vcpus::INTR, start_ns, end_ns).exit();
+            crate::streams::vcpus::ExitScene::new(crate::streams::vcpus::INTR, start_ns, end_ns)
+                .exit();
         of_host.push(crate::streams::vcpus::exit_of(0, exit));
     }
     pair.guest.retain(|event| !matches!(event, Event::Gap(_)));
@@ -158,7 +159,7 @@ fn a_clock_that_is_off_by_a_period_is_none_where_the_guest_ran_in_its_exits() {
     let open = pairing(in_step(false).matched());
     let against = &open.candidates[0].against;
     assert!(matches!(against, Alternative::Clock { .. }), "{against:?}");
-    assert_eq!(open.verdict, Verdict::NotProven);
+    assert_eq!(open.verdict, PairingVerdict::NotProven);
     let proven = in_step(true)
         .matched()
         .expect("no exit lies over an instant");

@@ -109,7 +109,7 @@ proptest! {
         let (mut guest_facts, mut host_facts, pairs) = plain_of_bound(bound);
         guest_facts.witnesses = witnesses(bits);
         if bits >> 8 & 1 == 1 {
-            guest_facts.workload = Workload::Microvm;
+            guest_facts.workload = MeasuringCommand::Microvm;
             // Its recording says which its host is.
             for (place, activity) in activities.iter_mut().enumerate() {
                 activity.kind = ActivityKind::ALL[place % ActivityKind::ALL.len()];

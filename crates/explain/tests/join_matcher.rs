@@ -3,15 +3,15 @@
 
 use crate::streams::any_plans::{any_plan, any_stay};
 use crate::streams::clocks::Dice;
-use crate::streams::pairs::{Plan, RecordedPair};
+use crate::streams::pairs::{RecordedPair, RecordingPlan};
 use proptest::prelude::*;
 use vmnoise_events::*;
-use vmnoise_explain::{JoinError, Pairs, Verdict};
+use vmnoise_explain::{JoinError, PairingVerdict, Pairs};
 
 const MS: u64 = 1_000_000;
 
 /// Both recorded at this instant, with some time on either side.
-fn both_record(plan: &Plan, at_ns: u64) -> bool {
+fn both_record(plan: &RecordingPlan, at_ns: u64) -> bool {
     let records =
         |(from, to): (u64, u64)| (from + 30 * MS..to.saturating_sub(30 * MS)).contains(&at_ns);
     records(plan.guest) && records(plan.host)
@@ -25,11 +25,11 @@ fn had_little_evidence(error: &JoinError) -> bool {
     let pairing = &unpaired.pairing;
     let pairs = pairing.candidates.iter().flat_map(|vm| &vm.pairs);
     let most = pairs.map(|pair| pair.exits_tested).max();
-    pairing.verdict == Verdict::NotProven && most < Some(20)
+    pairing.verdict == PairingVerdict::NotProven && most < Some(20)
 }
 
 /// Every time that both sides recorded is mapped where it was, give or take the bound.
-fn lays_the_truth(plan: &Plan, pairs: &Pairs) -> Result<(), TestCaseError> {
+fn lays_the_truth(plan: &RecordingPlan, pairs: &Pairs) -> Result<(), TestCaseError> {
     let clocks = &plan.clocks;
     let mut dice = Dice(plan.seed);
     let mut times: Vec<u64> = (0..400).map(|_| dice.roll(0, 2_400 * MS)).collect();
@@ -101,7 +101,7 @@ proptest! {
         off_ns in prop_oneof![0_i64..200, 0_i64..100_000, 0_i64..1_000_000_000],
         ahead in any::<bool>(),
     ) {
-        let plan = Plan { other_vms: 0, ..plan };
+        let plan = RecordingPlan { other_vms: 0, ..plan };
         let off_ns = if ahead { off_ns } else { -off_ns };
         let cycles = i128::from(off_ns) * i128::from(plan.clocks.guest_hz()) / 1_000_000_000;
         match plan.record().with_offset(cycles as i64).matched() {
@@ -120,7 +120,7 @@ proptest! {
         plan in any_plan(),
         pvm in any::<bool>(),
     ) {
-        let mut plan = Plan { polled_ms: 100, ..plan };
+        let mut plan = RecordingPlan { polled_ms: 100, ..plan };
         let clocks = &mut plan.clocks;
         clocks.stops.clear();
         (clocks.ratio, clocks.ratio_frac_bits) = (1, 0);
@@ -145,9 +145,9 @@ proptest! {
         stay in any_stay(),
         seed in any::<u64>(),
     ) {
-        let plan = Plan { other_vms: 0, stay, ..plan };
+        let plan = RecordingPlan { other_vms: 0, stay, ..plan };
         let pair = plan.record();
-        let other = Plan { seed, ..plan.clone() }.record();
+        let other = RecordingPlan { seed, ..plan.clone() }.record();
         let mixed = RecordedPair { host: other.host, ..pair.clone() };
         match mixed.matched() {
             Ok(pairs) => prop_assert!(seed == plan.seed, "{:?}", pairs.pairs()),

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use crate::streams::joined_scenes::*;
 use crate::streams::joins::{ALL, BOUNDS, join, obeys_the_law, plain_of_bound, stamped};
-use crate::streams::vcpus::Scene;
+use crate::streams::vcpus::ExitScene;
 use proptest::collection::vec;
 use proptest::prelude::*;
 use vmnoise_events::*;
@@ -36,7 +36,11 @@ fn of_guest(at: u64, guest: &[Activity]) -> Option<(Share, Option<Name>)> {
 }
 
 /// Who has this nanosecond of the guest, and whether its vCPU waits meanwhile.
-fn owner(at: u64, guest: &[Activity], scenes: &[Scene]) -> (Option<(Share, Option<Name>)>, bool) {
+fn owner(
+    at: u64,
+    guest: &[Activity],
+    scenes: &[ExitScene],
+) -> (Option<(Share, Option<Name>)>, bool) {
     let of_guest = of_guest(at, guest);
     let out = scenes.iter().find(|it| it.start_ns <= at && at < it.end_ns);
     let Some(scene) = out else {
@@ -57,12 +61,12 @@ fn owner(at: u64, guest: &[Activity], scenes: &[Scene]) -> (Option<(Share, Optio
 }
 
 /// Whether the clock is not sure that this exit has anything of that time.
-fn is_blurred(scene: &Scene, (from, to): (u64, u64), bound_ns: u64) -> bool {
+fn is_blurred(scene: &ExitScene, (from, to): (u64, u64), bound_ns: u64) -> bool {
     let both = (from..to).filter(|at| (scene.start_ns..scene.end_ns).contains(at));
     both.count() as u64 <= 2 * bound_ns
 }
 
-fn paint(gap: &Gap, guest: &[Activity], scenes: &[Scene], bound_ns: u64) -> Painted {
+fn paint(gap: &Gap, guest: &[Activity], scenes: &[ExitScene], bound_ns: u64) -> Painted {
     let mut painted = Painted::new();
     let (mut left, mut waited) = (0, 0);
     let span = (gap.start_tsc, gap.end_tsc);

@@ -2,12 +2,12 @@
 
 use crate::streams::by_hand::{at, gap, preempted, run_with};
 use crate::streams::joined_scenes::{AT, guest_stream, host_stream};
-use crate::streams::vcpus::{CPUID, IO, Scene};
+use crate::streams::vcpus::{CPUID, ExitScene, IO};
 use vmnoise_events::*;
 
 #[test]
 fn an_exit_that_comes_after_its_gap_was_explained_is_late() {
-    let scenes = || at(vec![Scene::new(CPUID, 100, 900)]);
+    let scenes = || at(vec![ExitScene::new(CPUID, 100, 900)]);
     let gaps = [gap(0, 1_000), gap(100_000_000, 100_001_000)];
     let guest = guest_stream(&gaps, &[], &[]);
     let in_order = host_stream(&scenes(), &[]);
@@ -26,8 +26,8 @@ fn an_exit_that_comes_after_its_gap_was_explained_is_late() {
 #[test]
 fn an_exit_counts_once_and_only_where_each_is_reported() {
     let exits = || {
-        let io = Scene::new(IO, 1_000, 5_000).kept(VcpuIntervalKind::Vmm, 2_000, 4_000);
-        vec![io, Scene::new(CPUID, 8_000, 9_000)]
+        let io = ExitScene::new(IO, 1_000, 5_000).kept(VcpuIntervalKind::Vmm, 2_000, 4_000);
+        vec![io, ExitScene::new(CPUID, 8_000, 9_000)]
     };
     let gaps = [gap(0, 2_500), gap(3_000, 6_000), gap(7_500, 9_500)];
     let guest = guest_stream(&gaps, &[], &[]);

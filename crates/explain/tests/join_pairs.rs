@@ -1,17 +1,17 @@
 //! The generator of pairs knows the truth.
 
 use crate::streams::any_plans::any_plan;
-use crate::streams::pairs::{Plan, RecordedPair, TICK_NS};
+use crate::streams::pairs::{RecordedPair, RecordingPlan, TICK_NS};
 use proptest::prelude::*;
 use vmnoise_events::Event;
 
 #[test]
 fn each_exit_lies_in_a_hole_of_its_guest() {
-    let pair = Plan::plain().record();
+    let pair = RecordingPlan::plain().record();
     let life = &pair.lives[0];
     assert!(life.gaps.len() > 300 && life.exits.len() > 300);
     for exit in &life.exits {
-        let is_held = |hole: &&crate::streams::lives::Span| {
+        let is_held = |hole: &&crate::streams::lives::LifeSpan| {
             hole.start_ns < exit.start_ns && exit.end_ns < hole.end_ns
         };
         let in_run = (100_000_000..2_099_000_000).contains(&exit.start_ns);
@@ -43,14 +43,14 @@ fn all_clocks_go_on(pair: &RecordedPair) -> bool {
 fn a_run_that_ends_just_after_a_look_has_that_at_its_end() {
     for seed in 0..100 {
         for after_ns in 0..3 {
-            let (from_ns, _) = Plan::plain().guest;
+            let (from_ns, _) = RecordingPlan::plain().guest;
             let both = (from_ns, from_ns + 10 * TICK_NS + after_ns);
-            let pair = Plan {
+            let pair = RecordingPlan {
                 seed,
                 guest: both,
                 host: both,
                 bracket_ns: 3_000,
-                ..Plan::plain()
+                ..RecordingPlan::plain()
             };
             assert!(all_clocks_go_on(&pair.record()), "{pair:?}");
         }

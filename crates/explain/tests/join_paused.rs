@@ -1,8 +1,8 @@
 //! A guest that pauses polls in between, however many gaps it has to hand over there.
 
-use crate::streams::pairs::{Plan, RecordedPair};
+use crate::streams::pairs::{RecordedPair, RecordingPlan};
 use vmnoise_events::Event;
-use vmnoise_explain::{JoinError, Pair};
+use vmnoise_explain::{JoinError, VcpuPair};
 
 const US: u64 = 1_000;
 const MS: u64 = 1_000_000;
@@ -11,13 +11,13 @@ const MS: u64 = 1_000_000;
 const HANDING_OVER_TSC: u64 = 1_500;
 
 /// About a thousand gaps a second: a tick each millisecond.
-fn plan() -> Plan {
-    Plan {
+fn plan() -> RecordingPlan {
+    RecordingPlan {
         run_ns: (800 * US, 1_000 * US),
         exit_ns: (2 * US, 40 * US),
         polled_ms: 80,
         threshold_ns: US,
-        ..Plan::plain()
+        ..RecordingPlan::plain()
     }
 }
 
@@ -38,7 +38,7 @@ fn handing_over(mut pair: RecordedPair) -> RecordedPair {
     pair
 }
 
-fn joined(pair: &RecordedPair) -> Pair {
+fn joined(pair: &RecordedPair) -> VcpuPair {
     match pair.matched() {
         Ok(pairs) => pairs.pairs()[0].clone(),
         Err(JoinError::Unpaired(unpaired)) => panic!("{unpaired}"),
@@ -64,7 +64,7 @@ fn gaps_that_are_handed_over_are_no_pause() {
 /// What it took to hand over 20 gaps is no excuse for a pause of 2 ms.
 #[test]
 fn a_pause_between_many_gaps_is_one() {
-    let plan = Plan {
+    let plan = RecordingPlan {
         polled_ms: 98,
         ..plan()
     };

@@ -1,9 +1,9 @@
 //! What is joined and what is refused, case by case.
 
 use crate::streams::clocks::Stop;
-use crate::streams::pairs::{Plan, RecordedPair};
+use crate::streams::pairs::{RecordedPair, RecordingPlan};
 use vmnoise_events::*;
-use vmnoise_explain::{Alternative, JoinError, Pairs, Unpaired, Verdict};
+use vmnoise_explain::{Alternative, JoinError, PairingFailure, PairingVerdict, Pairs};
 
 const US: u64 = 1_000;
 const MS: u64 = 1_000_000;
@@ -11,9 +11,9 @@ const MS: u64 = 1_000_000;
 /// Two VMs, of which the first is the guest.
 fn beside_another() -> RecordedPair {
     let other_vms = 1;
-    Plan {
+    RecordingPlan {
         other_vms,
-        ..Plan::plain()
+        ..RecordingPlan::plain()
     }
     .record()
 }
@@ -27,7 +27,7 @@ fn refused(outcome: Result<Pairs, JoinError>) -> JoinError {
 }
 
 /// It was tested, and came to this.
-fn unpaired(outcome: Result<Pairs, JoinError>, verdict: Verdict) -> Unpaired {
+fn unpaired(outcome: Result<Pairs, JoinError>, verdict: PairingVerdict) -> PairingFailure {
     match refused(outcome) {
         JoinError::Unpaired(unpaired) if unpaired.pairing.verdict == verdict => *unpaired,
         error => panic!("{error}"),
@@ -36,7 +36,7 @@ fn unpaired(outcome: Result<Pairs, JoinError>, verdict: Verdict) -> Unpaired {
 
 #[test]
 fn files_that_cannot_be_a_pair_are_told_apart() {
-    let pair = Plan::plain().record();
+    let pair = RecordingPlan::plain().record();
     let (guest, host) = (&pair.guest_facts, &pair.host_facts);
     let try_with = |guest: &RunFacts, host: &RunFacts| {
         let pair = RecordedPair {
@@ -50,14 +50,14 @@ fn files_that_cannot_be_a_pair_are_told_apart() {
     assert_eq!(try_with(host, host), JoinError::NoGuest);
     assert_eq!(try_with(guest, guest), JoinError::NoHost);
     let mut observed = guest.clone();
-    observed.workload = Workload::Observed;
+    observed.workload = MeasuringCommand::Observed;
     assert_eq!(try_with(&observed, host), JoinError::Observed);
 }
 
 #[test]
 fn recordings_that_lack_something_are_refused() {
     let without = |of_guest: fn(&Event) -> bool, of_host: fn(&Event) -> bool| {
-        let mut pair = Plan::plain().record();
+        let mut pair = RecordingPlan::plain().record();
         pair.guest.retain(|event| !of_guest(event));
         pair.host.retain(|event| !of_host(event));
         refused(pair.matched())
@@ -79,9 +79,9 @@ fn recordings_that_lack_something_are_refused() {
 
 #[test]
 fn a_vcpu_is_named_by_the_apic_id() {
-    let mut pair = Plan {
+    let mut pair = RecordingPlan {
         apic_ids: vec![4, 6],
-        ..Plan::plain()
+        ..RecordingPlan::plain()
     }
     .record();
     let pairs = pair.matched().unwrap();
@@ -104,7 +104,7 @@ fn the_data_say_which_vm_it_is() {
         assert_eq!(pairs.unwrap().pairs()[0].vmm_pid, 4_168);
     }
     let other = pair.matched_as(|matcher| matcher.only("web1"));
-    unpaired(other, Verdict::Refused);
+    unpaired(other, PairingVerdict::Refused);
     let error = refused(pair.matched_as(|matcher| matcher.only("db")));
     let JoinError::NoSuchVm { vms, .. } = error else {
         panic!("{error}");
@@ -121,10 +121,10 @@ fn too_little_evidence_is_no_proof_whatever_vm_is_named() {
         left -= i32::from(matches!(event, Event::Exit(_)));
         left >= 0 || !matches!(event, Event::Exit(_))
     });
-    let open = unpaired(pair.matched(), Verdict::NotProven);
+    let open = unpaired(pair.matched(), PairingVerdict::NotProven);
     assert!(open.to_string().contains(" s longer"), "{open}");
     let named = pair.matched_as(|matcher| matcher.only("web0"));
-    unpaired(named, Verdict::NotProven);
+    unpaired(named, PairingVerdict::NotProven);
 }
 
 #[test]
@@ -144,7 +144,7 @@ fn two_vms_that_went_through_the_same_are_not_told_apart() {
     pair.host
         .retain(|event| !matches!(event, Event::Exit(reported) if reported.vcpu == VcpuId(1)));
     pair.host.extend(exits);
-    let open = unpaired(pair.matched(), Verdict::NotProven);
+    let open = unpaired(pair.matched(), PairingVerdict::NotProven);
     let against = &open.pairing.candidates[0].against;
     assert!(matches!(against, Alternative::Vcpu { .. }), "{against:?}");
     assert_eq!(open.pairing.log10_odds, 0.0);
@@ -152,7 +152,7 @@ fn two_vms_that_went_through_the_same_are_not_told_apart() {
 
 #[test]
 fn a_guest_of_another_boot_lies_elsewhere() {
-    let mut plan = Plan::plain();
+    let mut plan = RecordingPlan::plain();
     plan.clocks.guest_base_tsc = 5_000_000 * MS;
     let pair = plan.record();
     plan.clocks.guest_base_tsc = 2_000 * MS;
@@ -175,7 +175,7 @@ fn a_guest_of_another_boot_lies_elsewhere() {
 
 #[test]
 fn many_exits_in_the_guests_own_work_do_not_outvote_one_preemption() {
-    let mut plan = Plan::plain();
+    let mut plan = RecordingPlan::plain();
     plan.own_percent = 0;
     plan.exit_ns = (400 * US, 500 * US);
     let mut pair = plan.record();
@@ -196,21 +196,21 @@ fn many_exits_in_the_guests_own_work_do_not_outvote_one_preemption() {
         for step in 0..100 {
             let at = start + 10 * US + (end - start - 30 * US) / 100 * step;
             let scene =
-                crate::streams::vcpus::Scene::new(crate::streams::vcpus::IO, at, at + 8 * US);
+                crate::streams::vcpus::ExitScene::new(crate::streams::vcpus::IO, at, at + 8 * US);
             pair.host
                 .push(crate::streams::vcpus::exit_of(0, scene.exit()));
         }
     }
     let pairs = pair.matched().unwrap();
     assert!(pairs.bound_ns(0).unwrap() < 30 * US, "{:?}", pairs.pairs());
-    unpaired(pair.with_offset(100_000).matched(), Verdict::Refused);
+    unpaired(pair.with_offset(100_000).matched(), PairingVerdict::Refused);
 }
 
 #[test]
 fn a_burst_of_lost_gaps_is_no_contradiction() {
-    let mut pair = Plan {
+    let mut pair = RecordingPlan {
         run_ns: (20 * US, 100 * US),
-        ..Plan::plain()
+        ..RecordingPlan::plain()
     }
     .record();
     let before = pair.matched().unwrap().pairs()[0].clone();
@@ -225,7 +225,7 @@ fn a_burst_of_lost_gaps_is_no_contradiction() {
 
 #[test]
 fn what_one_known_clock_and_both_recordings_hold_is_witnessed() {
-    let mut plan = Plan::plain();
+    let mut plan = RecordingPlan::plain();
     plan.guest = (0, 2_000 * MS);
     plan.host = (500 * MS, 1_500 * MS);
     plan.clocks.stops = vec![Stop {

@@ -2,14 +2,14 @@
 
 use crate::streams::by_hand::{at, gap, preempted, run_with};
 use crate::streams::joined_scenes::{AT, guest_stream, host_stream};
-use crate::streams::vcpus::{CPUID, Scene};
+use crate::streams::vcpus::{CPUID, ExitScene};
 use vmnoise_events::*;
 use vmnoise_explain::JoinedRun;
 
 #[test]
 fn a_residual_is_the_hardwares_only_where_nobody_can_be_missing() {
     type Change = fn(&mut RunFacts, &mut RunFacts);
-    let residual = |change: Change, gap: Gap, scenes: Vec<Scene>| {
+    let residual = |change: Change, gap: Gap, scenes: Vec<ExitScene>| {
         let guest = guest_stream(&[gap], &[], &[]);
         let run = run_with(change, &guest, &host_stream(&at(scenes), &[]));
         run.trees[0].residual
@@ -44,7 +44,7 @@ fn a_residual_is_the_hardwares_only_where_nobody_can_be_missing() {
     for (change, share) in changes {
         assert_eq!(residual(change, gap(0, 900), vec![]), share);
     }
-    let exit = || vec![Scene::new(CPUID, 100, 400)];
+    let exit = || vec![ExitScene::new(CPUID, 100, 400)];
     assert_eq!(residual(nothing, gap(0, 900), exit()), Share::Unexplained);
     // The host had not begun to record, and was over already.
     for far in [-890_000_000_i64, 1_100_000_000] {
@@ -63,8 +63,8 @@ fn a_residual_is_the_hardwares_only_where_nobody_can_be_missing() {
     }
 }
 
-fn at_once() -> Vec<Scene> {
-    at(vec![Scene::new(CPUID, 0, 100)])
+fn at_once() -> Vec<ExitScene> {
+    at(vec![ExitScene::new(CPUID, 0, 100)])
 }
 
 #[test]

@@ -4,11 +4,11 @@ use std::collections::HashMap;
 
 use crate::streams::any_plans::{any_plan, any_stay};
 use crate::streams::joins::{ALL, join, obeys_the_law, pairs_of, stamped};
-use crate::streams::lives::{Span, Stay};
-use crate::streams::pairs::{Plan, RecordedPair};
+use crate::streams::lives::{LifeSpan, VcpuStay};
+use crate::streams::pairs::{RecordedPair, RecordingPlan};
 use proptest::prelude::*;
 use vmnoise_events::{Event, Share};
-use vmnoise_explain::{ExitBranch, JoinError, JoinedRun, Side};
+use vmnoise_explain::{ExitBranch, JoinError, JoinedRun, VmSide};
 
 fn joined(pair: &RecordedPair) -> Result<JoinedRun, JoinError> {
     let pairs = pairs_of(pair)?;
@@ -23,7 +23,7 @@ fn joined(pair: &RecordedPair) -> Result<JoinedRun, JoinError> {
 }
 
 /// What these exits had of a gap, by the ideal clock.
-fn overlap_ns(gap: &Span, exits: &[Span]) -> (u64, u64) {
+fn overlap_ns(gap: &LifeSpan, exits: &[LifeSpan]) -> (u64, u64) {
     let inside = exits.iter().filter_map(|exit| {
         let (from, to) = (exit.start_ns.max(gap.start_ns), exit.end_ns.min(gap.end_ns));
         (from < to).then(|| to - from)
@@ -34,14 +34,14 @@ fn overlap_ns(gap: &Span, exits: &[Span]) -> (u64, u64) {
 /// Each gap of each CPU has as much of its host as its vCPU truly had, within the clock's
 /// bound at both ends of each exit.
 fn reports_the_truth(
-    plan: &Plan,
+    plan: &RecordingPlan,
     pair: &RecordedPair,
     run: &JoinedRun,
 ) -> Result<(), TestCaseError> {
     for found in &run.pairs {
         let life = &pair.lives[found.cpu as usize];
         let gaps = life.gaps.iter();
-        let gaps: HashMap<u64, &Span> = gaps
+        let gaps: HashMap<u64, &LifeSpan> = gaps
             .map(|gap| (plan.clocks.guest_tsc(gap.start_ns), gap))
             .collect();
         let trees = run.trees.iter();
@@ -83,7 +83,7 @@ proptest! {
 
     #[test]
     fn each_gap_has_of_its_host_what_it_truly_had(plan in any_plan(), stay in any_stay()) {
-        let plan = Plan { stay, ..plan };
+        let plan = RecordingPlan { stay, ..plan };
         let pair = plan.record();
         let run = joined(&pair);
         prop_assume!(run.is_ok());
@@ -96,9 +96,9 @@ proptest! {
 
 #[test]
 fn on_plain_clocks_the_truth_is_exact() {
-    let plan = Plan {
+    let plan = RecordingPlan {
         own_percent: 0,
-        ..Plan::plain()
+        ..RecordingPlan::plain()
     };
     let pair = plan.record();
     let run = joined(&pair).unwrap();
@@ -106,7 +106,7 @@ fn on_plain_clocks_the_truth_is_exact() {
     let life = &pair.lives[0];
     let mut truth_ns = 0;
     for tree in &run.trees {
-        let is_it = |gap: &&Span| gap.start_ns == stamped(tree).0;
+        let is_it = |gap: &&LifeSpan| gap.start_ns == stamped(tree).0;
         let gap = life.gaps.iter().find(is_it).unwrap();
         let (_, ns) = overlap_ns(gap, &life.exits);
         assert_eq!(tree.stretches[0].exits[0].dur_ns, ns);
@@ -115,16 +115,16 @@ fn on_plain_clocks_the_truth_is_exact() {
     let kvm = &run.culprits[0];
     assert_eq!(
         (kvm.side, kvm.share, kvm.total_ns),
-        (Side::Host, Share::Kvm, truth_ns)
+        (VmSide::Host, Share::Kvm, truth_ns)
     );
 }
 
 #[test]
 fn another_vm_on_the_same_host_is_not_blamed() {
-    let plan = Plan {
+    let plan = RecordingPlan {
         apic_ids: vec![0, 1],
         other_vms: 1,
-        ..Plan::plain()
+        ..RecordingPlan::plain()
     };
     let pair = plan.record();
     let run = joined(&pair).unwrap();
@@ -134,7 +134,7 @@ fn another_vm_on_the_same_host_is_not_blamed() {
 
 #[test]
 fn a_quiet_host_is_blamed_for_nothing() {
-    let mut pair = Plan::plain().record();
+    let mut pair = RecordingPlan::plain().record();
     let run = joined(&pair).unwrap();
     // The same guest, and a host that did nothing while it observed its gaps.
     let pairs = pairs_of(&pair).unwrap();
@@ -146,17 +146,17 @@ fn a_quiet_host_is_blamed_for_nothing() {
         ALL,
     );
     obeys_the_law(&quiet);
-    assert!(run.culprits.iter().any(|it| it.side == Side::Host));
-    assert!(quiet.culprits.iter().all(|it| it.side != Side::Host));
+    assert!(run.culprits.iter().any(|it| it.side == VmSide::Host));
+    assert!(quiet.culprits.iter().all(|it| it.side != VmSide::Host));
     assert_eq!((quiet.joined.joined, quiet.thesis), (0, None));
     assert_eq!(quiet.joined.witnessed, quiet.joined.gaps);
 }
 
 #[test]
 fn only_what_both_recorded_is_witnessed() {
-    let plan = Plan {
+    let plan = RecordingPlan {
         host: (600_000_000, 1_500_000_000),
-        ..Plan::plain()
+        ..RecordingPlan::plain()
     };
     let pair = plan.record();
     let run = joined(&pair).unwrap();
@@ -176,15 +176,15 @@ fn only_what_both_recorded_is_witnessed() {
 fn gaps_are_witnessed_only_while_their_vcpu_is_there() {
     const S: u64 = 1_000_000_000;
     let stays = [
-        Stay::Always,
-        Stay::Until(6 * S / 5),
-        Stay::From(6 * S / 5),
-        Stay::OtherIdFrom(19 * S / 10),
+        VcpuStay::Always,
+        VcpuStay::Until(6 * S / 5),
+        VcpuStay::From(6 * S / 5),
+        VcpuStay::OtherIdFrom(19 * S / 10),
     ];
     for stay in stays {
-        let plan = Plan {
+        let plan = RecordingPlan {
             stay,
-            ..Plan::plain()
+            ..RecordingPlan::plain()
         };
         let pair = plan.record();
         let run = joined(&pair).unwrap();
@@ -208,9 +208,9 @@ fn gaps_are_witnessed_only_while_their_vcpu_is_there() {
 #[test]
 fn a_host_that_leaves_exits_out_knows_how_long_its_vcpus_were_there() {
     const LEFT_NS: u64 = 1_200_000_000;
-    let plan = Plan {
-        stay: Stay::Until(LEFT_NS),
-        ..Plan::plain()
+    let plan = RecordingPlan {
+        stay: VcpuStay::Until(LEFT_NS),
+        ..RecordingPlan::plain()
     };
     let mut pair = plan.record();
     let life = &pair.lives[0];

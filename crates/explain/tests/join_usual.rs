@@ -1,7 +1,7 @@
 //! KVM has no more of a joined exit than it has of others like it.
 
 use crate::streams::by_hand::{gap, parts, run};
-use crate::streams::vcpus::{CPUID, INTR, Scene};
+use crate::streams::vcpus::{CPUID, ExitScene, INTR};
 use vmnoise_events::*;
 use vmnoise_explain::JoinedTotals;
 
@@ -9,12 +9,12 @@ use ActivityKind::Irq;
 
 #[test]
 fn kvm_has_no_more_of_an_exit_than_without_the_hosts_work() {
-    let mut scenes: Vec<Scene> = (0..150)
-        .map(|n| Scene::new(CPUID, n * 3_000, n * 3_000 + 1_000))
+    let mut scenes: Vec<ExitScene> = (0..150)
+        .map(|n| ExitScene::new(CPUID, n * 3_000, n * 3_000 + 1_000))
         .collect();
     let long = 600_000;
     let exit =
-        Scene::new(CPUID, long, long + 6_000).host(1, Irq, "eth0:30", long + 100, long + 1_100);
+        ExitScene::new(CPUID, long, long + 6_000).host(1, Irq, "eth0:30", long + 100, long + 1_100);
     scenes.push(exit);
     let run = run(&[gap(long - 100, long + 6_200)], &[], scenes);
     let expected = [
@@ -44,12 +44,12 @@ fn kvm_has_no_more_of_an_exit_than_without_the_hosts_work() {
 #[test]
 fn an_exit_for_an_interrupt_is_held_against_those_with_nothing_but_one() {
     let timer = |start| {
-        let exit = Scene::new(INTR, start, start + 1_500);
+        let exit = ExitScene::new(INTR, start, start + 1_500);
         exit.host(1, Irq, "local_timer:236", start + 100, start + 600)
     };
-    let mut scenes: Vec<Scene> = (0..150).map(|n| timer(n * 3_000)).collect();
+    let mut scenes: Vec<ExitScene> = (0..150).map(|n| timer(n * 3_000)).collect();
     let long = 600_000;
-    let two = Scene::new(INTR, long, long + 6_000)
+    let two = ExitScene::new(INTR, long, long + 6_000)
         .host(1, Irq, "local_timer:236", long + 100, long + 600)
         .host(1, Irq, "eth0:30", long + 1_000, long + 1_500);
     scenes.push(two);
@@ -68,10 +68,10 @@ fn an_exit_for_an_interrupt_is_held_against_those_with_nothing_but_one() {
 #[test]
 fn an_exit_with_one_interrupt_is_held_against_its_like() {
     let timer = |start, end| {
-        let exit = Scene::new(INTR, start, end);
+        let exit = ExitScene::new(INTR, start, end);
         exit.host(1, Irq, "local_timer:236", start + 100, start + 600)
     };
-    let mut scenes: Vec<Scene> = (0..200)
+    let mut scenes: Vec<ExitScene> = (0..200)
         .map(|n| timer(n * 3_000, n * 3_000 + 2_500))
         .collect();
     let long = 900_000;

@@ -2,17 +2,17 @@
 //! all the same, against pairs of recordings with known truth.
 
 use crate::streams::any_plans::any_plan;
-use crate::streams::pairs::{Plan, RecordedPair};
+use crate::streams::pairs::{RecordedPair, RecordingPlan};
 use crate::streams::tasks::{PERIOD_NS, with_tasks};
 use proptest::prelude::*;
 use vmnoise_events::*;
-use vmnoise_explain::{JoinError, Pairs, Unpaired, Verdict};
+use vmnoise_explain::{JoinError, PairingFailure, PairingVerdict, Pairs};
 
 const MS: u64 = 1_000_000;
 
 /// Alone on its host, for long enough to tell.
-fn any_tasks() -> impl Strategy<Value = Plan> {
-    any_plan().prop_map(|plan| Plan {
+fn any_tasks() -> impl Strategy<Value = RecordingPlan> {
+    any_plan().prop_map(|plan| RecordingPlan {
         other_vms: 0,
         guest: (plan.guest.0, plan.guest.0 + 1_800 * MS),
         host: (plan.guest.0.min(plan.host.0), plan.guest.0 + 1_900 * MS),
@@ -27,11 +27,11 @@ fn had_little_evidence(error: &JoinError) -> bool {
     };
     let pairing = &unpaired.pairing;
     let mut pairs = pairing.candidates.iter().flat_map(|vm| &vm.pairs);
-    pairing.verdict == Verdict::NotProven && pairs.all(|pair| pair.by_chance_percent > 80.0)
+    pairing.verdict == PairingVerdict::NotProven && pairs.all(|pair| pair.by_chance_percent > 80.0)
 }
 
 /// How far a time that is mapped over the other clock is from the truth, at most.
-fn worst_ns(plan: &Plan, pairs: &Pairs, cpu: u32) -> u64 {
+fn worst_ns(plan: &RecordingPlan, pairs: &Pairs, cpu: u32) -> u64 {
     let clocks = &plan.clocks;
     let times = (plan.guest.0..plan.guest.1).step_by(7_000_003);
     let times =
@@ -96,7 +96,7 @@ proptest! {
 
     #[test]
     fn another_guests_tasks_are_refused(plan in any_tasks(), seed in any::<u64>()) {
-        let other = Plan { seed, ..plan.clone() }.record();
+        let other = RecordingPlan { seed, ..plan.clone() }.record();
         let mixed = RecordedPair { host: other.host, ..with_tasks(&plan) };
         match mixed.matched() {
             Err(JoinError::Unpaired(_)) => {}
@@ -107,7 +107,7 @@ proptest! {
 }
 
 /// It was tested, and came to this, in one line that says what to do next.
-fn unpaired(pair: &RecordedPair, verdict: Verdict) -> Unpaired {
+fn unpaired(pair: &RecordedPair, verdict: PairingVerdict) -> PairingFailure {
     let error = pair.matched().expect_err("this is no pair");
     let text = error.to_string();
     assert!(!text.contains('\n') && text.contains(':'), "{text}");
@@ -117,30 +117,30 @@ fn unpaired(pair: &RecordedPair, verdict: Verdict) -> Unpaired {
     }
 }
 
-fn tested(unpaired: &Unpaired) -> (u64, u64) {
+fn tested(unpaired: &PairingFailure) -> (u64, u64) {
     let pair = &unpaired.pairing.candidates[0].pairs[0];
     (pair.exits_tested, pair.exits_tested - pair.exits_inside)
 }
 
 #[test]
 fn a_clock_that_is_off_says_how_many_exits_hold_an_instant() {
-    let pair = with_tasks(&Plan::plain());
-    let wrong = unpaired(&pair.with_offset(700_000), Verdict::Refused);
+    let pair = with_tasks(&RecordingPlan::plain());
+    let wrong = unpaired(&pair.with_offset(700_000), PairingVerdict::Refused);
     let (tested, away) = tested(&wrong);
     assert!(tested > 100 && away * 20 > tested, "{away} of {tested}");
 }
 
 #[test]
 fn tasks_that_say_too_little_are_not_joined() {
-    let mut pair = with_tasks(&Plan::plain());
+    let mut pair = with_tasks(&RecordingPlan::plain());
     let mut left = 20;
     pair.guest.retain(|event| {
         left -= i32::from(matches!(event, Event::Activation(_)));
         left >= 0 || !matches!(event, Event::Activation(_))
     });
-    let (tested, _) = tested(&unpaired(&pair, Verdict::NotProven));
+    let (tested, _) = tested(&unpaired(&pair, PairingVerdict::NotProven));
     assert!((1..=100).contains(&tested), "{tested}");
     pair.host.retain(|event| !matches!(event, Event::Exit(_)));
-    let (tested, _) = self::tested(&unpaired(&pair, Verdict::NotProven));
+    let (tested, _) = self::tested(&unpaired(&pair, PairingVerdict::NotProven));
     assert_eq!(tested, 0);
 }

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use crate::streams::joined_scenes::*;
 use crate::streams::joins::{ALL, BOUNDS, join, plain, plain_of_bound};
 use crate::streams::tasks::of_tasks;
-use crate::streams::vcpus::Scene;
+use crate::streams::vcpus::ExitScene;
 use proptest::collection::vec;
 use proptest::prelude::*;
 use vmnoise_events::*;
@@ -99,10 +99,10 @@ fn stretches(it: &Activation) -> Vec<Reported> {
     stretches
 }
 
-fn paint(it: &Activation, guest: &[Activity], scenes: &[Scene], bound_ns: u64) -> Painted {
+fn paint(it: &Activation, guest: &[Activity], scenes: &[ExitScene], bound_ns: u64) -> Painted {
     let mut painted = Painted::new();
     let stretches = stretches(it);
-    let blurs = |scene: &Scene, span: &std::ops::Range<u64>| {
+    let blurs = |scene: &ExitScene, span: &std::ops::Range<u64>| {
         let both = span
             .clone()
             .filter(|at| (scene.start_ns..scene.end_ns).contains(at));
@@ -117,7 +117,7 @@ fn paint(it: &Activation, guest: &[Activity], scenes: &[Scene], bound_ns: u64) -
         let place = place.expect("it is in one of them");
         let phase = stretches[place].0;
         let own = of_guest(at, phase, guest);
-        let blurred = |scene: &Scene| {
+        let blurred = |scene: &ExitScene| {
             let number = scenes.iter().position(|it| it.start_ns == scene.start_ns);
             blurred[place][number.expect("one of these")]
         };

@@ -3,7 +3,7 @@
 use std::ops::ControlFlow;
 
 use vmnoise_events::{Activity, ActivityKind, Event, Gap, Share, SourceId};
-use vmnoise_recording::{Reader, Writer};
+use vmnoise_recording::{RecordingReader, Writer};
 
 use crate::streams::{activity, anchor, explain, facts, finish, gap, parts, source};
 
@@ -42,7 +42,7 @@ fn each_of_512_cpus_has_its_own() {
         writer.push(event).unwrap();
     }
     let bytes = writer.finish().unwrap();
-    let mut reader = Reader::new(bytes.as_slice()).unwrap();
+    let mut reader = RecordingReader::new(bytes.as_slice()).unwrap();
     assert_eq!(reader.facts(), &facts);
     let mut events = Vec::new();
     while let ControlFlow::Continue(event) = reader.next_event().unwrap() {

@@ -4,8 +4,8 @@
 use crate::streams::{activity, anchor, finish, gap_of, parts, source, with_steal};
 use proptest::prelude::*;
 use vmnoise_events::{
-    Activity, ActivityKind, Event, LossKind, ObservedThread, RunFacts, Share, SourceId, Tally,
-    Workload,
+    Activity, ActivityKind, CpuTally, Event, LossKind, MeasuringCommand, ObservedThread, RunFacts,
+    Share, SourceId,
 };
 use vmnoise_explain::Interval;
 
@@ -14,7 +14,7 @@ const LENGTH_NS: u64 = 200_000;
 /// A thread in a machine whose steal clock is sampled with each activity.
 fn facts() -> RunFacts {
     let mut facts = crate::streams::in_a_machine();
-    facts.workload = Workload::Observed;
+    facts.workload = MeasuringCommand::Observed;
     facts.options.observed = vec![ObservedThread {
         tid: 7,
         comm: "loop".into(),
@@ -26,13 +26,13 @@ fn facts() -> RunFacts {
 }
 
 fn tally(last_tsc: u64, blind_tsc: u64) -> Event {
-    Event::Tally(Tally {
+    Event::Tally(CpuTally {
         cpu: 1,
         first_tsc: 1_000,
         last_tsc,
         blind_tsc: Some(blind_tsc),
         steal_clock_ns: Some(700),
-        ..Tally::default()
+        ..CpuTally::default()
     })
 }
 
@@ -183,10 +183,10 @@ fn events(activities: &[Activity], marks: &[u64]) -> Vec<Event> {
             .iter()
             .filter(|it| it.start_mono_ns < mark && it.end_mono_ns > mark);
         let last_tsc = open.map(|it| it.start_mono_ns).min().unwrap_or(mark);
-        let tally = Tally {
+        let tally = CpuTally {
             cpu: 1,
             last_tsc,
-            ..Tally::default()
+            ..CpuTally::default()
         };
         timed.push((mark, 1, anchor(mark)));
         timed.push((mark, 2, Event::Tally(tally)));

@@ -10,7 +10,9 @@ use crate::streams::kvm_standards::Standards;
 use crate::streams::{anchor, facts, finish, gap_of, source, with_steal};
 use proptest::prelude::*;
 use proptest::test_runner::TestRunner;
-use vmnoise_events::{Activity, ActivityKind, Event, Gap, RunFacts, Share, Tally, Workload};
+use vmnoise_events::{
+    Activity, ActivityKind, CpuTally, Event, Gap, MeasuringCommand, RunFacts, Share,
+};
 use vmnoise_explain::Interval;
 
 const LENGTH: u64 = 120;
@@ -18,7 +20,7 @@ const SOURCES: u32 = 3;
 
 type Painted = BTreeMap<(Share, Option<u32>), u64>;
 
-fn share(workload: Workload, kind: ActivityKind) -> Share {
+fn share(workload: MeasuringCommand, kind: ActivityKind) -> Share {
     let (of_guest, of_host) = match kind {
         ActivityKind::Exit => (Share::Kvm, Share::Kvm),
         ActivityKind::Vmm => (Share::Vmm, Share::Vmm),
@@ -30,9 +32,9 @@ fn share(workload: Workload, kind: ActivityKind) -> Share {
         ActivityKind::Nmi => (Share::Nmi, Share::HostNmi),
     };
     match workload {
-        Workload::Osnoise => of_guest,
-        Workload::Microvm => of_host,
-        Workload::Observed | Workload::Exits | Workload::Timerlat => {
+        MeasuringCommand::Osnoise => of_guest,
+        MeasuringCommand::Microvm => of_host,
+        MeasuringCommand::Observed | MeasuringCommand::Exits | MeasuringCommand::Timerlat => {
             unreachable!("nobody feels their gaps")
         }
     }
@@ -120,15 +122,15 @@ fn paint(
         *painted.entry((share, source)).or_default() += own_ns;
     }
     let (stolen, left) = match facts.workload {
-        Workload::Osnoise => {
+        MeasuringCommand::Osnoise => {
             let more = gap.steal_ns.saturating_sub(inner_steal).min(bare);
             (inner_steal + more, bare - more)
         }
-        Workload::Microvm => {
+        MeasuringCommand::Microvm => {
             let stolen = gap.steal_ns.saturating_sub(waiting).min(bare);
             (stolen, bare - stolen + inner_steal)
         }
-        Workload::Observed | Workload::Exits | Workload::Timerlat => {
+        MeasuringCommand::Observed | MeasuringCommand::Exits | MeasuringCommand::Timerlat => {
             unreachable!("nobody feels their gaps")
         }
     };
@@ -189,10 +191,10 @@ fn stream(gaps: &[Gap], activities: &[Activity], marks: &[u64]) -> Vec<Event> {
             .iter()
             .find(|gap| gap.start_tsc < mark && mark < gap.end_tsc);
         let last_tsc = away.map_or(mark, |gap| gap.start_tsc);
-        let tally = Tally {
+        let tally = CpuTally {
             cpu: 1,
             last_tsc,
-            ..Tally::default()
+            ..CpuTally::default()
         };
         // Only some marks bring an anchor, so gaps may have to wait for a later one.
         let dated = (mark % 2 == 0).then(|| (mark, 2, anchor(mark)));
@@ -246,7 +248,7 @@ proptest! {
         facts.host.hypervisor = in_a_machine.then(|| "KVM".to_string()).map(Into::into);
         facts.witnesses.activity_steal = activity_steal;
         if polls {
-            facts.workload = Workload::Osnoise;
+            facts.workload = MeasuringCommand::Osnoise;
         }
 
         books_as_painted(&facts, &gaps, &activities, &marks)?;

@@ -3,9 +3,9 @@
 
 use crate::streams::clocks::Dice;
 use crate::streams::pairs::RecordedPair;
-use crate::streams::worlds::{PeriodicWork, World, could_give};
+use crate::streams::worlds::{PairWorld, PeriodicWork, could_give};
 use vmnoise_events::Event;
-use vmnoise_explain::{Alternative, JoinError, Pairing, Pairs, Verdict};
+use vmnoise_explain::{Alternative, JoinError, Pairing, PairingVerdict, Pairs};
 
 const MS: u64 = 1_000_000;
 
@@ -52,7 +52,7 @@ fn of_200_true_pairs_none_is_refused_and_all_are_proven_that_can_be() {
     let mut all = Vec::new();
     let (mut proven, mut wanting) = (0, Vec::new());
     for seed in 0..200 {
-        let world = World::of(seed);
+        let world = PairWorld::of(seed);
         let pair = world.record();
         let outcome = pair.matched();
         let could = could_give(&pair, &world);
@@ -68,7 +68,7 @@ fn of_200_true_pairs_none_is_refused_and_all_are_proven_that_can_be() {
                 let verdict = pairing(&outcome).map(|pairing| pairing.verdict);
                 let reported = format!("{seed}: could give {could:.1}: {error}\n {world:?}");
                 println!("{reported}");
-                if could >= COULD_PROVE || verdict != Some(Verdict::NotProven) {
+                if could >= COULD_PROVE || verdict != Some(PairingVerdict::NotProven) {
                     wanting.push(reported);
                 }
             }
@@ -89,7 +89,7 @@ fn of_200_true_pairs_none_is_refused_and_all_are_proven_that_can_be() {
 #[test]
 fn interrupts_of_the_guest_refuse_no_true_pair_and_cost_no_proof() {
     for seed in 0..40 {
-        let world = World::of(seed);
+        let world = PairWorld::of(seed);
         let silent = world.record();
         let reporting = silent.clone().with_interrupts(&world.plan());
         let [silent, reporting] = [silent, reporting].map(|pair| pair.matched());
@@ -110,7 +110,7 @@ fn interrupts_of_the_guest_refuse_no_true_pair_and_cost_no_proof() {
 /// told by its host's counter, which both recordings read beside the same clock: it is no other one.
 #[test]
 fn no_other_clock_speaks_against_a_microvm_on_its_own_host() {
-    let world = World {
+    let world = PairWorld {
         cpus: 1,
         length_ns: 1_000 * MS,
         host_tick: None,
@@ -127,7 +127,7 @@ fn no_other_clock_speaks_against_a_microvm_on_its_own_host() {
         own: 0,
         quiet_percent: 0,
         lost_percent: 0,
-        ..World::of(7)
+        ..PairWorld::of(7)
     };
     let against = |pair: &RecordedPair| {
         let outcome = pair.matched();
@@ -162,8 +162,8 @@ fn mixed(guest: &RecordedPair, host: &RecordedPair) -> RecordedPair {
 }
 
 /// Hosts and guests that tick alike, and in phase.
-fn in_step(seed: u64) -> World {
-    let mut world = World::of(seed);
+fn in_step(seed: u64) -> PairWorld {
+    let mut world = PairWorld::of(seed);
     let mut dice = Dice(seed);
     let tick = PeriodicWork {
         period_ns: [MS, 4 * MS, 10 * MS][dice.roll(0, 3) as usize],
@@ -183,11 +183,11 @@ fn in_step(seed: u64) -> World {
 /// A wrong pair of this kind; none where this seed has none.
 fn wrong(kind: u64, seed: u64) -> Option<(&'static str, Result<Pairs, JoinError>)> {
     let mut dice = Dice(seed ^ 0x77);
-    let world = World::of(seed);
-    let other = World {
+    let world = PairWorld::of(seed);
+    let other = PairWorld {
         length_ns: world.length_ns,
         cpus: world.cpus,
-        ..World::of(seed + 10_000)
+        ..PairWorld::of(seed + 10_000)
     };
     Some(match kind {
         0 => (
@@ -196,7 +196,7 @@ fn wrong(kind: u64, seed: u64) -> Option<(&'static str, Result<Pairs, JoinError>
         ),
         1 => {
             let (seed, beat_seed) = (seed + 20_000, seed + 20_000);
-            let mut boot = World {
+            let mut boot = PairWorld {
                 seed,
                 beat_seed,
                 ..world.clone()
@@ -213,14 +213,14 @@ fn wrong(kind: u64, seed: u64) -> Option<(&'static str, Result<Pairs, JoinError>
             )
         }
         2 => {
-            let pair = World { vms: 2, ..world }.record();
+            let pair = PairWorld { vms: 2, ..world }.record();
             (
                 "another VM of the host",
                 pair.matched_as(|matcher| matcher.only("web1")),
             )
         }
         3 => {
-            let world = World { vms: 2, ..world };
+            let world = PairWorld { vms: 2, ..world };
             let mut pair = world.record();
             pair.host.retain(|event| match event {
                 Event::Exit(reported) => reported.vcpu.0 >= world.cpus,
@@ -233,7 +233,7 @@ fn wrong(kind: u64, seed: u64) -> Option<(&'static str, Result<Pairs, JoinError>
         }
         4 => {
             let (seed, beat_seed) = (seed + 30_000, seed + 30_000);
-            let again = World {
+            let again = PairWorld {
                 seed,
                 beat_seed,
                 ..world.clone()
@@ -244,7 +244,7 @@ fn wrong(kind: u64, seed: u64) -> Option<(&'static str, Result<Pairs, JoinError>
             )
         }
         5 => {
-            let world = World {
+            let world = PairWorld {
                 cpus: world.cpus.max(2),
                 ..world
             };
@@ -281,7 +281,7 @@ fn wrong(kind: u64, seed: u64) -> Option<(&'static str, Result<Pairs, JoinError>
         _ => {
             let (guest, host) = (in_step(seed), in_step(seed));
             let (seed, beat_seed) = (seed + 40_000, seed + 40_000);
-            let host = World {
+            let host = PairWorld {
                 seed,
                 beat_seed,
                 ..host
@@ -317,7 +317,7 @@ fn of_200_wrong_pairs_none_is_accepted() {
                 let reported = format!(
                     "{what}, {seed}: {:?}\n {:?}",
                     pairs.pairs(),
-                    World::of(seed)
+                    PairWorld::of(seed)
                 );
                 println!("{reported}");
                 accepted.push(reported);

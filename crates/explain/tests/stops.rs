@@ -2,16 +2,16 @@
 
 use crate::streams::{activity, anchor, explain, facts, finish, gap, in_a_machine, source};
 use vmnoise_events::ActivityKind::{Irq, Stopped, Thread};
-use vmnoise_events::{Activation, Event, RunFacts, Tally, Workload, fixtures};
+use vmnoise_events::{Activation, CpuTally, Event, MeasuringCommand, RunFacts, fixtures};
 use vmnoise_explain::Explainer;
 
 fn tally(last_tsc: u64, blind_tsc: u64) -> Event {
-    Event::Tally(Tally {
+    Event::Tally(CpuTally {
         cpu: 1,
         first_tsc: 1_000,
         last_tsc,
         blind_tsc: Some(blind_tsc),
-        ..Tally::default()
+        ..CpuTally::default()
     })
 }
 
@@ -128,7 +128,7 @@ fn wakes(expiry_mono_ns: u64, woke_mono_ns: u64, missed: u32) -> Event {
 #[test]
 fn what_a_task_could_not_do_while_it_was_stopped_is_no_latency_and_not_missed() {
     let mut facts = in_a_machine();
-    facts.workload = Workload::Timerlat;
+    facts.workload = MeasuringCommand::Timerlat;
     facts.options.timer = Some(fixtures::timer(1_000));
     let events = [
         source(0, "unknown"),

@@ -7,10 +7,10 @@ use crate::streams::{
 use vmnoise_events::ActivityKind::{Blocked, Irq, Thread};
 use vmnoise_events::fixtures::ALL_WITNESSES;
 use vmnoise_events::{
-    Event, Finish, FinishReason, Gap, Loss, LossKind, OwnCost, RunFacts, Share, SourceId, Tally,
+    CpuTally, Event, Finish, FinishReason, Gap, Loss, LossKind, OwnCost, RunFacts, Share, SourceId,
     Witnesses,
 };
-use vmnoise_explain::{Explainer, GuestColumns, Interference, Summary};
+use vmnoise_explain::{Explainer, GuestColumns, InterferenceColumns, Summary};
 
 fn nulls(summary: &Summary) -> Vec<&'static str> {
     let unknown = summary.cpus[0]
@@ -88,7 +88,10 @@ fn a_polling_thread_knows_nothing_from_below() {
     let known = untraced.cpus[0].shares_ns.iter();
     let known: Vec<_> = known.filter(|(_, ns)| ns.is_some()).collect();
     assert_eq!(known, [(Share::Unexplained, Some(0))]);
-    assert_eq!(untraced.cpus[0].interference, Interference::default());
+    assert_eq!(
+        untraced.cpus[0].interference,
+        InterferenceColumns::default()
+    );
     assert_eq!(untraced.cpus[0].guest_columns, GuestColumns::default());
 }
 
@@ -186,13 +189,13 @@ fn a_sleep_that_is_reported_long_after_the_wake_up_is_not_late() {
 
 #[test]
 fn the_summary_says_how_the_run_went() {
-    let tally = Tally {
+    let tally = CpuTally {
         cpu: 1,
         first_tsc: 1000,
         last_tsc: 101_000,
         steal_clock_ns: Some(40),
         light_exits: Some(2),
-        ..Tally::default()
+        ..CpuTally::default()
     };
     let mut facts = facts();
     facts.options.cpus = vec![1, 2];
@@ -286,11 +289,11 @@ fn names_are_looked_up() {
 /// tally is then ahead of a gap that the next drain brings.
 #[test]
 fn a_tally_ahead_of_its_gaps_forgets_nothing() {
-    let tally = Tally {
+    let tally = CpuTally {
         cpu: 1,
         first_tsc: 0,
         last_tsc: 2500,
-        ..Tally::default()
+        ..CpuTally::default()
     };
     let events = [
         source(0, "tick"),
@@ -309,11 +312,11 @@ fn a_tally_ahead_of_its_gaps_forgets_nothing() {
 
 #[test]
 fn a_waiting_gap_keeps_its_activities() {
-    let tally = Tally {
+    let tally = CpuTally {
         cpu: 1,
         first_tsc: 0,
         last_tsc: 2500,
-        ..Tally::default()
+        ..CpuTally::default()
     };
     let events = [
         source(0, "tick"),

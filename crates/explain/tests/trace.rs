@@ -4,7 +4,7 @@
 use crate::streams::{activity, anchor, gap, with_steal};
 use proptest::prelude::*;
 use vmnoise_events::{ActivityKind, Event, Share};
-use vmnoise_explain::{Explainer, Noise, Sample, TraceLine};
+use vmnoise_explain::{Explainer, TraceLine, TraceNoise, TraceSample};
 
 /// Kinds that lie in one another, outermost first.
 const LAYERS: [ActivityKind; 4] = [
@@ -73,7 +73,7 @@ fn traced(events: &[Event]) -> Vec<TraceLine> {
     lines
 }
 
-fn noise(lines: &[TraceLine]) -> Vec<&Noise> {
+fn noise(lines: &[TraceLine]) -> Vec<&TraceNoise> {
     let noise = lines.iter().filter_map(|line| match line {
         TraceLine::Noise(noise) => Some(noise),
         TraceLine::Sample(_) | TraceLine::Context(_) => None,
@@ -81,7 +81,7 @@ fn noise(lines: &[TraceLine]) -> Vec<&Noise> {
     noise.collect()
 }
 
-fn samples(lines: &[TraceLine]) -> Vec<(usize, &Sample)> {
+fn samples(lines: &[TraceLine]) -> Vec<(usize, &TraceSample)> {
     let samples = lines.iter().enumerate();
     let samples = samples.filter_map(|(place, line)| match line {
         TraceLine::Sample(sample) => Some((place, sample)),
@@ -138,7 +138,7 @@ proptest! {
         prop_assert_eq!(samples(&lines).len(), gaps.len());
         for (place, sample) in samples(&lines) {
             let (start, end) = (sample.start_mono_ns, sample.start_mono_ns + sample.dur_ns);
-            let inside = |noise: &Noise| noise.start_mono_ns >= start && noise.end_mono_ns <= end;
+            let inside = |noise: &TraceNoise| noise.start_mono_ns >= start && noise.end_mono_ns <= end;
             for (kind, share) in LAYERS.into_iter().zip(SHARES) {
                 let of_lines: u64 = noise(&lines)
                     .iter()

@@ -1,13 +1,13 @@
 //! Exits of vCPUs, one case after the other: who had what of them, in numbers.
 
-use crate::streams::vcpus::{CPUID, HLT, INTR, IO, Scene, explain, facts, interrupted};
+use crate::streams::vcpus::{CPUID, ExitScene, HLT, INTR, IO, explain, facts, interrupted};
 use vmnoise_events::ActivityKind::{Irq, Nmi, Thread, Throttled};
 use vmnoise_events::VcpuIntervalKind::{Blocked, Halted, Vmm, Waiting};
 use vmnoise_events::{Event, Share};
 
 #[test]
 fn a_light_exit_is_all_kvms() {
-    let scene = Scene::new(CPUID, 1_000, 3_390);
+    let scene = ExitScene::new(CPUID, 1_000, 3_390);
     assert_eq!(scene.parts(), [(Share::Kvm, None, 2_390)]);
     let budget = scene.budget();
     assert!(!budget.exit.heavy);
@@ -16,7 +16,7 @@ fn a_light_exit_is_all_kvms() {
 
 #[test]
 fn a_heavy_exit_is_the_vmms_and_kvms() {
-    let scene = Scene::new(IO, 1_000, 14_334).kept(Vmm, 3_000, 13_000);
+    let scene = ExitScene::new(IO, 1_000, 14_334).kept(Vmm, 3_000, 13_000);
     assert!(scene.exit().heavy);
     assert_eq!(
         scene.parts(),
@@ -43,7 +43,7 @@ fn an_interrupt_brings_a_softirq_and_a_thread_and_each_is_net() {
 
 #[test]
 fn a_hog_is_named_where_the_vcpu_waited_and_not_where_it_went() {
-    let scene = Scene::new(INTR, 1_000, 60_000)
+    let scene = ExitScene::new(INTR, 1_000, 60_000)
         .moved(Waiting, 2_000, 30_000, 1, 3)
         .host(1, Thread, "hog:7", 2_000, 55_000)
         .moved(Waiting, 40_000, 50_000, 3, 3)
@@ -64,7 +64,7 @@ fn a_hog_is_named_where_the_vcpu_waited_and_not_where_it_went() {
 
 #[test]
 fn a_sleep_is_named_by_its_waker_and_net_of_interrupts() {
-    let scene = Scene::new(IO, 1_000, 20_000)
+    let scene = ExitScene::new(IO, 1_000, 20_000)
         .kept(Vmm, 2_000, 19_000)
         .kept(Blocked, 4_000, 14_000)
         .woken_by("qemu-main:4168")
@@ -86,7 +86,7 @@ fn a_sleep_is_named_by_its_waker_and_net_of_interrupts() {
 
 #[test]
 fn throttling_is_witnessed_by_idle() {
-    let scene = Scene::new(INTR, 1_000, 60_000)
+    let scene = ExitScene::new(INTR, 1_000, 60_000)
         .kept(Waiting, 5_000, 55_000)
         .host(1, Throttled, "swapper/1:0", 5_000, 55_000)
         .host(1, Nmi, "nmi", 6_000, 6_100);
@@ -103,7 +103,7 @@ fn throttling_is_witnessed_by_idle() {
 
 #[test]
 fn a_halt_is_no_noise_and_the_way_back_is() {
-    let scene = Scene::new(HLT, 1_000, 100_000)
+    let scene = ExitScene::new(HLT, 1_000, 100_000)
         .kept(Blocked, 10_000, 90_000)
         .woken_by("local_timer:236")
         .kept(Waiting, 90_000, 95_000)
@@ -163,7 +163,7 @@ fn a_lost_interval_leaves_its_time_without_a_name() {
 
 #[test]
 fn what_is_named_beyond_the_split_is_taken_from_the_largest() {
-    let scene = Scene::new(INTR, 1_000, 11_000)
+    let scene = ExitScene::new(INTR, 1_000, 11_000)
         .host(1, Irq, "big:1", 2_000, 6_000)
         .host(1, Irq, "small:2", 7_000, 7_500);
     let mut events = scene.events();

@@ -5,7 +5,7 @@ use std::cell::Cell;
 use std::collections::BTreeMap;
 
 use crate::streams::kvm_standards::p99;
-use crate::streams::vcpus::{CPUID, INTR, IO, Scene, exit_of, explain, facts, vcpu};
+use crate::streams::vcpus::{CPUID, ExitScene, INTR, IO, exit_of, explain, facts, vcpu};
 use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::test_runner::TestRunner;
@@ -24,11 +24,11 @@ fn any_exits() -> impl Strategy<Value = Vec<Choice>> {
     vec((code, 12..18_u64, 0..160_u8, others), 1_000..1_300)
 }
 
-fn scene(number: usize, (code, length, chance, others): Choice) -> Scene {
+fn scene(number: usize, (code, length, chance, others): Choice) -> ExitScene {
     use ActivityKind::{Irq, Nmi, Softirq, Thread};
     let start = 1_000 + number as u64 * APART_NS;
     let length = if chance == 0 { length + 40 } else { length };
-    let mut scene = Scene::new(code, start, start + length);
+    let mut scene = ExitScene::new(code, start, start + length);
     scene.names = ["timer:236", "TIMER:1", "a:1", "NMI"]
         .map(String::from)
         .to_vec();
@@ -37,7 +37,7 @@ fn scene(number: usize, (code, length, chance, others): Choice) -> Scene {
     }
     let others = if code == INTR { others.max(1) } else { others };
     let timer =
-        |scene: Scene, from| scene.host(1, Irq, "timer:236", start + from, start + from + 2);
+        |scene: ExitScene, from| scene.host(1, Irq, "timer:236", start + from, start + from + 2);
     match others {
         0 => scene,
         1 => timer(scene, 2),
@@ -52,7 +52,7 @@ fn scene(number: usize, (code, length, chance, others): Choice) -> Scene {
 }
 
 /// Everything when it is over.
-fn events(scenes: &[Scene]) -> Vec<Event> {
+fn events(scenes: &[ExitScene]) -> Vec<Event> {
     let names = scenes[0].names.iter().enumerate();
     let mut events: Vec<Event> = names
         .map(|(id, name)| crate::streams::source(id as u32, name))
@@ -70,7 +70,7 @@ fn events(scenes: &[Scene]) -> Vec<Event> {
 type Seen = BTreeMap<(u64, bool, u32), Vec<u64>>;
 
 /// What KVM had beyond its usual part of all these exits, and what could not be held against it.
-fn held(scenes: &[Scene]) -> (u64, u64) {
+fn held(scenes: &[ExitScene]) -> (u64, u64) {
     let mut seen = Seen::new();
     let (mut surplus, mut unbounded) = (0, 0);
     for scene in scenes {
@@ -109,7 +109,7 @@ fn what_kvm_has_too_much_is_as_painted() {
     let tested = Cell::new((0_u64, 0_u64));
     let outcome = TestRunner::new(config).run(&any_exits(), |choices| {
         let scenes = choices.into_iter().enumerate();
-        let scenes: Vec<Scene> = scenes.map(|(number, it)| scene(number, it)).collect();
+        let scenes: Vec<ExitScene> = scenes.map(|(number, it)| scene(number, it)).collect();
         let (_, run) = explain(&facts(), &events(&scenes));
         let (surplus, unbounded) = held(&scenes);
         prop_assert_eq!(run.surplus_kvm_ns, Some(surplus));

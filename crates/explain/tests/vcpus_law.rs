@@ -5,12 +5,12 @@ use std::collections::BTreeMap;
 
 use crate::laws::exits::obeys_the_law;
 use crate::streams::any_scenes::any_scenes;
-use crate::streams::vcpus::{Scene, events_of, explain, facts, traced, vcpu};
+use crate::streams::vcpus::{ExitScene, events_of, explain, facts, traced, vcpu};
 use proptest::collection::vec;
 use proptest::prelude::*;
 use vmnoise_events::*;
 use vmnoise_explain::ExitBudget;
-use vmnoise_recording::{Reader, Writer};
+use vmnoise_recording::{RecordingReader, Writer};
 
 fn owned(budget: &ExitBudget) -> BTreeMap<(Share, Option<u32>), u64> {
     let parts = budget.parts.iter();
@@ -20,7 +20,7 @@ fn owned(budget: &ExitBudget) -> BTreeMap<(Share, Option<u32>), u64> {
 }
 
 /// In the order in which budgets come.
-fn by_end(mut scenes: Vec<Scene>) -> Vec<Scene> {
+fn by_end(mut scenes: Vec<ExitScene>) -> Vec<ExitScene> {
     scenes.sort_by_key(|scene| (scene.end_ns, scene.vcpu));
     scenes
 }
@@ -75,7 +75,7 @@ proptest! {
             writer.flush().unwrap();
         }
         let bytes = writer.finish().unwrap();
-        let mut reader = Reader::new(bytes.as_slice()).unwrap();
+        let mut reader = RecordingReader::new(bytes.as_slice()).unwrap();
         prop_assert_eq!(reader.facts(), &facts());
         let mut replayed = Vec::new();
         reader.for_each(&mut |event| replayed.push(event.clone())).unwrap();

@@ -1,7 +1,7 @@
 //! What is told of the exits of vCPUs, and when: trace, timelines, choice, losses.
 
 use crate::streams::vcpus::{
-    CPUID, HLT, INTR, IO, Scene, exit_of, explain, facts, interrupted, traced,
+    CPUID, ExitScene, HLT, INTR, IO, exit_of, explain, facts, interrupted, traced,
 };
 use vmnoise_events::ActivityKind::Irq;
 use vmnoise_events::VcpuIntervalKind::{Halted, Vmm};
@@ -90,7 +90,7 @@ fn only_what_was_asked_for_is_reported_and_totals_stay_whole() {
             reasons: Vec::new(),
         }),
     );
-    let reported = |change: &dyn Fn(&mut Options)| {
+    let reported = |change: &dyn Fn(&mut RunOptions)| {
         let mut facts = facts();
         change(&mut facts.options);
         let (budgets, run) = explain(&facts, &events);
@@ -143,10 +143,10 @@ fn an_exit_waits_for_what_may_still_lie_under_it() {
 
 #[test]
 fn the_longest_are_those_with_the_most_noise() {
-    let light = Scene::new(CPUID, 1_000, 3_000);
-    let halt = Scene::new(HLT, 10_000, 900_000).kept(Halted, 10_500, 899_000);
-    let heavy = Scene::new(IO, 1_000_000, 1_004_000).kept(Vmm, 1_000_500, 1_003_000);
-    let long = Scene::new(INTR, 2_000_000, 2_008_000);
+    let light = ExitScene::new(CPUID, 1_000, 3_000);
+    let halt = ExitScene::new(HLT, 10_000, 900_000).kept(Halted, 10_500, 899_000);
+    let heavy = ExitScene::new(IO, 1_000_000, 1_004_000).kept(Vmm, 1_000_500, 1_003_000);
+    let long = ExitScene::new(INTR, 2_000_000, 2_008_000);
     let mut events = light.events();
     for scene in [halt, heavy, long] {
         events.extend(scene.events().into_iter().skip(1));
@@ -163,7 +163,7 @@ fn the_longest_are_those_with_the_most_noise() {
 
 #[test]
 fn defects_are_counted_and_losses_reported() {
-    let scene = Scene::new(CPUID, 1_000, 2_000);
+    let scene = ExitScene::new(CPUID, 1_000, 2_000);
     let exit = scene.exit();
     let backwards = Exit {
         end_mono_ns: 0,

@@ -2,7 +2,7 @@
 
 use crate::streams::{finish, in_a_machine, source, with_steal};
 use vmnoise_events::{
-    Activation, ActivityKind, Event, RunFacts, Share, TimerOptions, Workload, fixtures,
+    Activation, ActivityKind, Event, MeasuringCommand, RunFacts, Share, TimerOptions, fixtures,
 };
 use vmnoise_explain::{Explainer, Interval, Phase, Summary};
 
@@ -20,7 +20,7 @@ const SEEN: Activation = Activation {
 
 fn facts() -> RunFacts {
     let mut facts = in_a_machine();
-    facts.workload = Workload::Timerlat;
+    facts.workload = MeasuringCommand::Timerlat;
     facts.options.timer = Some(TimerOptions {
         stop_irq_ns: Some(300),
         ..fixtures::timer(100_000)

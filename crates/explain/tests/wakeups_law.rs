@@ -8,8 +8,8 @@ use crate::laws::wakeups::{obeys_the_law, run};
 use proptest::prelude::*;
 use proptest::test_runner::TestRunner;
 use vmnoise_events::{
-    Activation, Activity, ActivityKind, Event, RunFacts, Share, SourceId, TimerOptions, Witnesses,
-    Workload, fixtures,
+    Activation, Activity, ActivityKind, Event, MeasuringCommand, RunFacts, Share, SourceId,
+    TimerOptions, Witnesses, fixtures,
 };
 
 type Words = (u8, u8, [u32; 6]);
@@ -63,7 +63,7 @@ fn event(extreme: bool, (which, cpu, [a, b, c, d, e, f]): Words) -> Event {
 fn facts(bits: u16, period_ns: u64) -> RunFacts {
     let bit = |n: u16| bits >> n & 1 == 1;
     let mut facts = crate::streams::facts();
-    facts.workload = Workload::Timerlat;
+    facts.workload = MeasuringCommand::Timerlat;
     facts.witnesses = Witnesses {
         irq: bit(0),
         softirq: bit(1),

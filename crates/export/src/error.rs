@@ -4,13 +4,13 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use parquet::errors::ParquetError;
-use vmnoise_events::Line;
+use vmnoise_events::ShownLine;
 
 /// Reason why something could not be written.
 #[derive(Debug, thiserror::Error)]
 pub enum ExportError {
     /// A file or folder cannot be written.
-    #[error("cannot write {}: {error}; name a place where you may write and that has room", Line::from(path.as_path()))]
+    #[error("cannot write {}: {error}; name a place where you may write and that has room", ShownLine::from(path.as_path()))]
     Io {
         /// Path of the file or folder.
         path: PathBuf,
@@ -18,7 +18,7 @@ pub enum ExportError {
         error: io::Error,
     },
     /// The Parquet library failed.
-    #[error("cannot write {}: {error}", Line::from(path.as_path()))]
+    #[error("cannot write {}: {error}", ShownLine::from(path.as_path()))]
     Parquet {
         /// Path of the file.
         path: PathBuf,

@@ -12,7 +12,7 @@ use hdrhistogram::Histogram;
 use hdrhistogram::serialization::V2DeflateSerializer;
 use hdrhistogram::serialization::interval_log::{IntervalLogWriterBuilder, Tag};
 use jiff::Timestamp;
-use vmnoise_events::{RunFacts, Workload};
+use vmnoise_events::{MeasuringCommand, RunFacts};
 use vmnoise_explain::{Interval, TracedExit};
 
 use crate::error::{ExportError, io_error};
@@ -54,9 +54,13 @@ impl IntervalLog {
             begin_ns: None,
         };
         let what = match facts.workload {
-            Workload::Timerlat => "latencies until user space (tags: until irq, until thread)",
-            Workload::Exits => "exits that were reported one by one (tags: their reasons)",
-            Workload::Microvm | Workload::Osnoise | Workload::Observed => "gaps",
+            MeasuringCommand::Timerlat => {
+                "latencies until user space (tags: until irq, until thread)"
+            }
+            MeasuringCommand::Exits => "exits that were reported one by one (tags: their reasons)",
+            MeasuringCommand::Microvm | MeasuringCommand::Osnoise | MeasuringCommand::Observed => {
+                "gaps"
+            }
         };
         let version = &facts.tool_version;
         let mut builder = IntervalLogWriterBuilder::new();

@@ -20,17 +20,17 @@ mod wall_clock;
 mod whole_file;
 
 pub use data_set::{
-    DataSetError, Stored, StoredCpu, StoredFacts, StoredGap, StoredPart, StoredRun, runs,
+    DataSetError, GapRows, StoredCpu, StoredFacts, StoredGap, StoredPart, StoredRun, runs,
 };
 pub use error::ExportError;
 pub use folded::FoldedStacks;
 pub use hlog::IntervalLog;
 pub use host_hour::{CulpritHour, HostHour, VmHour, WaitHour};
 pub use loggopsim::NoiseTrace;
-pub use owner::{Owner, is_ours};
+pub use owner::{FileOwner, is_ours};
 pub use partition::Partition;
-pub use perfetto::{Side, Timeline};
-pub use rows::{Reported, schemas};
+pub use perfetto::{Timeline, TrackSide};
+pub use rows::{RunReport, schemas};
 pub use run_tables::RunTables;
-pub use table::{Column, DATA_VERSION, Encoding, Kind, Schema};
+pub use table::{ColumnKind, DATA_VERSION, Encoding, Schema, TableColumn};
 pub use whole_file::{Readers, WholeFile, place};

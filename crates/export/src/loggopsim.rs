@@ -13,7 +13,7 @@
 use std::io::{self, Write};
 use std::path::Path;
 
-use vmnoise_events::Line;
+use vmnoise_events::ShownLine;
 
 use crate::error::{ExportError, io_error};
 use crate::owner::make_folder;
@@ -52,7 +52,7 @@ impl NoiseTrace {
         writeln!(
             out,
             "# {}, CPU {}: begin and length of gaps, ns",
-            Line::from(of),
+            ShownLine::from(of),
             self.cpu
         )?;
         write!(out, "0\t0")?;

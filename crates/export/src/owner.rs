@@ -10,22 +10,22 @@ use rustix::process::geteuid;
 
 /// Numbers of a user and a group.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Owner {
+pub struct FileOwner {
     /// Number of the user.
     pub uid: u32,
     /// Number of the group.
     pub gid: u32,
 }
 
-impl Owner {
+impl FileOwner {
     /// Returns the user who called sudo, if there is one.
-    pub fn of_sudo() -> Option<Owner> {
-        Owner::in_variables(|name| std::env::var(name).ok())
+    pub fn of_sudo() -> Option<FileOwner> {
+        FileOwner::in_variables(|name| std::env::var(name).ok())
     }
 
-    fn in_variables(value: impl Fn(&str) -> Option<String>) -> Option<Owner> {
+    fn in_variables(value: impl Fn(&str) -> Option<String>) -> Option<FileOwner> {
         let number = |name| value(name)?.parse().ok();
-        Some(Owner {
+        Some(FileOwner {
             uid: number("SUDO_UID")?,
             gid: number("SUDO_GID")?,
         })
@@ -43,7 +43,7 @@ impl Owner {
 pub fn is_ours(found: &Metadata) -> bool {
     let ours = [
         Some(geteuid().as_raw()),
-        Owner::of_sudo().map(|owner| owner.uid),
+        FileOwner::of_sudo().map(|owner| owner.uid),
     ];
     ours.contains(&Some(found.uid()))
 }
@@ -61,7 +61,7 @@ pub(crate) fn make_folder(folder: &Path) -> io::Result<()> {
         Err(error) if error.kind() == ErrorKind::AlreadyExists && folder.is_dir() => return Ok(()),
         Err(error) => return Err(error),
     }
-    if let Some(owner) = Owner::of_sudo() {
+    if let Some(owner) = FileOwner::of_sudo() {
         // Opens this folder, and no link that somebody has put in its place meanwhile.
         let flags = (OFlags::DIRECTORY | OFlags::NOFOLLOW).bits();
         let mut options = File::options();
@@ -78,13 +78,16 @@ mod tests {
     #[test]
     fn both_numbers_are_needed() {
         let owner = |uid: Option<&str>, gid: Option<&str>| {
-            Owner::in_variables(|name| {
+            FileOwner::in_variables(|name| {
                 let value = if name == "SUDO_UID" { uid } else { gid };
                 value.map(str::to_owned)
             })
         };
         let (uid, gid) = (1000, 100);
-        assert_eq!(owner(Some("1000"), Some("100")), Some(Owner { uid, gid }));
+        assert_eq!(
+            owner(Some("1000"), Some("100")),
+            Some(FileOwner { uid, gid })
+        );
         for (uid, gid) in [
             (None, None),
             (Some("1000"), None),

@@ -3,7 +3,7 @@
 use std::fmt::Write;
 use std::path::PathBuf;
 
-use vmnoise_events::{RunFacts, Workload};
+use vmnoise_events::{MeasuringCommand, RunFacts};
 
 /// One run of one host.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
@@ -36,24 +36,24 @@ impl Partition {
 }
 
 /// Returns the name of a workload in recordings.
-pub(crate) fn workload_name(workload: Workload) -> &'static str {
+pub(crate) fn workload_name(workload: MeasuringCommand) -> &'static str {
     match workload {
-        Workload::Microvm => "microvm",
-        Workload::Osnoise => "spin",
-        Workload::Observed => "observed",
-        Workload::Exits => "vcpus",
-        Workload::Timerlat => "timer",
+        MeasuringCommand::Microvm => "microvm",
+        MeasuringCommand::Osnoise => "spin",
+        MeasuringCommand::Observed => "observed",
+        MeasuringCommand::Exits => "vcpus",
+        MeasuringCommand::Timerlat => "timer",
     }
 }
 
 /// Returns the workload with this name.
-pub(crate) fn workload_named(name: &str) -> Option<Workload> {
+pub(crate) fn workload_named(name: &str) -> Option<MeasuringCommand> {
     let all = [
-        Workload::Microvm,
-        Workload::Osnoise,
-        Workload::Observed,
-        Workload::Exits,
-        Workload::Timerlat,
+        MeasuringCommand::Microvm,
+        MeasuringCommand::Osnoise,
+        MeasuringCommand::Observed,
+        MeasuringCommand::Exits,
+        MeasuringCommand::Timerlat,
     ];
     all.into_iter().find(|it| workload_name(*it) == name)
 }
@@ -76,7 +76,7 @@ pub(crate) fn escaped(value: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use vmnoise_events::{RunFacts, Workload, fixtures};
+    use vmnoise_events::{MeasuringCommand, RunFacts, fixtures};
 
     use super::{Partition, escaped};
 
@@ -85,7 +85,7 @@ mod tests {
         let folder_of = |rank| {
             let mut facts = RunFacts {
                 rank,
-                ..fixtures::facts(Workload::Osnoise)
+                ..fixtures::facts(MeasuringCommand::Osnoise)
             };
             facts.host.name = Some("node1".into());
             Partition::of(&facts).map(|partition| partition.folder())

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use vmnoise_events::column::Columns;
-use vmnoise_events::{Event, RunFacts, SourceId, Workload};
+use vmnoise_events::{Event, MeasuringCommand, RunFacts, SourceId};
 use vmnoise_explain::{
     CpuSummary, Detail, ExitsSummary, Interval, NamedExit, Part, PeriodLine, Phase,
 };
@@ -13,7 +13,7 @@ use crate::error::io_error;
 use crate::owner::make_folder;
 use crate::partition::Partition;
 use crate::rows::parts::PartRow;
-use crate::rows::{Reported, cpus, exits, gaps, parts, run, wakeups};
+use crate::rows::{RunReport, cpus, exits, gaps, parts, run, wakeups};
 use crate::table::{Cell, Encoding, TableFile, cells};
 use crate::wall_clock::WallClock;
 
@@ -71,18 +71,18 @@ impl RunTables {
         let file = |schema| TableFile::create(&folder, schema, encoding);
         let (mut of_gaps, mut of_wakeups, mut of_exits) = (None, None, None);
         match facts.workload {
-            Workload::Timerlat => {
+            MeasuringCommand::Timerlat => {
                 let files = (file(wakeups::wakeups())?, file(wakeups::parts())?);
                 of_wakeups = Some(EventTables::new(wakeups::columns(), files));
             }
-            Workload::Exits => {
+            MeasuringCommand::Exits => {
                 let files = (file(exits::exits())?, file(exits::parts())?);
                 of_exits = Some(ExitTables {
                     reasons: file(exits::reasons())?,
                     exits: EventTables::new(exits::exit_columns(), files),
                 });
             }
-            Workload::Microvm | Workload::Osnoise | Workload::Observed => {
+            MeasuringCommand::Microvm | MeasuringCommand::Osnoise | MeasuringCommand::Observed => {
                 let files = (file(gaps::gaps())?, file(gaps::parts())?);
                 of_gaps = Some(GapTables {
                     period_columns: gaps::period_columns(),
@@ -223,7 +223,7 @@ impl RunTables {
     ///
     /// # Errors
     /// If a file cannot be written.
-    pub fn finish(self, reported: Reported) -> Result<(), ExportError> {
+    pub fn finish(self, reported: RunReport) -> Result<(), ExportError> {
         if let Some(tables) = self.gaps {
             tables.periods.finish()?;
             tables.cpus.finish()?;

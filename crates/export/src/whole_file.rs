@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use tempfile::{Builder, NamedTempFile};
 
 use crate::error::{ExportError, io_error};
-use crate::owner::{Owner, is_ours, make_folder};
+use crate::owner::{FileOwner, is_ours, make_folder};
 
 /// Users who may read a new file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -108,11 +108,11 @@ impl WholeFile {
             file.as_file().set_permissions(replaced.permissions())?;
         }
         let owner = match replaced {
-            Some(replaced) => Some(Owner {
+            Some(replaced) => Some(FileOwner {
                 uid: replaced.uid(),
                 gid: replaced.gid(),
             }),
-            None => Owner::of_sudo(),
+            None => FileOwner::of_sudo(),
         };
         if let Some(owner) = owner {
             owner.take(file.as_file());

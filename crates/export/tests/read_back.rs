@@ -4,10 +4,10 @@ use std::fs;
 use std::panic::catch_unwind;
 use std::path::Path;
 
-use vmnoise_events::{Share, SourceId, Workload, fixtures};
+use vmnoise_events::{MeasuringCommand, Share, SourceId, fixtures};
 use vmnoise_explain::{Detail, GapDetail, Interval, Part};
 use vmnoise_export::{
-    DataSetError, Encoding, Partition, Reported, RunTables, Stored, StoredRun, runs,
+    DataSetError, Encoding, GapRows, Partition, RunReport, RunTables, StoredRun, runs,
 };
 
 const NAMES: [&str; 4] = [
@@ -36,7 +36,7 @@ fn parts(nth: u64) -> Vec<(Share, Option<usize>, u64)> {
 
 /// Writes a run of [`GAPS`] gaps into this folder.
 pub fn write(folder: &Path) -> StoredRun {
-    let mut facts = fixtures::facts(Workload::Osnoise);
+    let mut facts = fixtures::facts(MeasuringCommand::Osnoise);
     facts.host.name = Some("node 1".into());
     let partition = Partition::of(&facts).unwrap();
     let mut tables = RunTables::create(folder, &partition, &facts, Encoding::Parquet).unwrap();
@@ -64,7 +64,7 @@ pub fn write(folder: &Path) -> StoredRun {
         };
         tables.interval(&gap, &|id| NAMES[id.0 as usize]).unwrap();
     }
-    let reported = Reported {
+    let reported = RunReport {
         complete: true,
         lost_events: 7,
         lost_gaps: Some(3),
@@ -78,14 +78,14 @@ pub fn write(folder: &Path) -> StoredRun {
 }
 
 /// A gap: CPU, begin and length, then its parts.
-pub type Gap = ((u32, u64, u64), Vec<(Share, String, u64)>);
+pub type ReadGap = ((u32, u64, u64), Vec<(Share, String, u64)>);
 
 /// Returns the gaps of a run.
-pub fn read(run: &StoredRun) -> Result<Vec<Gap>, DataSetError> {
-    let mut gaps: Vec<Gap> = Vec::new();
+pub fn read(run: &StoredRun) -> Result<Vec<ReadGap>, DataSetError> {
+    let mut gaps: Vec<ReadGap> = Vec::new();
     run.each_gap(&mut |stored| match stored {
-        Stored::Gap(gap) => gaps.push(((gap.cpu, gap.start_mono_ns, gap.dur_ns), Vec::new())),
-        Stored::Part(part) => {
+        GapRows::Gap(gap) => gaps.push(((gap.cpu, gap.start_mono_ns, gap.dur_ns), Vec::new())),
+        GapRows::Part(part) => {
             let mut name = String::new();
             part.put_name(&mut name);
             gaps.last_mut().unwrap().1.push((part.share, name, part.ns));
@@ -100,7 +100,7 @@ fn what_was_written_is_read() {
     let run = write(folder.path());
     assert_eq!(run.host, "node 1");
     let facts = run.facts().unwrap();
-    assert_eq!(facts.workload, Workload::Osnoise);
+    assert_eq!(facts.workload, MeasuringCommand::Osnoise);
     assert_eq!((facts.lost_gaps, facts.lost_witnesses), (3, 4 + 2));
     assert_eq!(run.cpus().unwrap(), []);
     let expected = (0..GAPS).map(|nth| {
@@ -111,7 +111,7 @@ fn what_was_written_is_read() {
         let dur_ns = parts.iter().map(|(.., ns)| ns).sum();
         (((nth % 2) as u32, 1_000_000 * nth, dur_ns), parts)
     });
-    assert_eq!(read(&run).unwrap(), expected.collect::<Vec<Gap>>());
+    assert_eq!(read(&run).unwrap(), expected.collect::<Vec<ReadGap>>());
 }
 
 /// Damages each byte of the tables of a run in turn. The result must be an error or another value;

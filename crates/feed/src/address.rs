@@ -5,7 +5,7 @@ use std::fmt;
 use std::path::PathBuf;
 use std::str::FromStr;
 
-use vmnoise_events::Line;
+use vmnoise_events::ShownLine;
 
 use crate::layout::VSOCK_PORT;
 
@@ -79,7 +79,7 @@ fn with_port(text: &str) -> Result<(&str, u32), String> {
 
 impl fmt::Display for FeedAddress {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let path = Line::from(&*self.path);
+        let path = ShownLine::from(&*self.path);
         match self.vsock_port {
             None => write!(f, "unix:{path}"),
             Some(VSOCK_PORT) => write!(f, "vsock:{path}"),

@@ -6,7 +6,7 @@ use std::io::{self, Read, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
-use vmnoise_events::Line;
+use vmnoise_events::ShownLine;
 
 use crate::layout::PORT_NAME;
 
@@ -33,7 +33,7 @@ pub enum AskError {
     /// The port cannot be opened.
     #[error(
         "opening {}, over which the host is asked for a dump: a port has one user, and a feed may be it (--feed none)",
-        Line::from(&**path)
+        ShownLine::from(&**path)
     )]
     Open {
         /// Path of the port.
@@ -44,7 +44,7 @@ pub enum AskError {
     /// The port accepts no request.
     #[error(
         "asking the host for a dump over {}: is `vmnoise serve --dumps-for` running there?",
-        Line::from(&**path)
+        ShownLine::from(&**path)
     )]
     Ask {
         /// Path of the port.
@@ -91,7 +91,7 @@ impl AskedHost {
 
     /// Returns the answer since the last call: the name of the host's file, or `no:` and the
     /// reason.
-    pub fn answer(&self) -> Option<Line> {
+    pub fn answer(&self) -> Option<ShownLine> {
         let mut answer = [0; ANSWER_BYTES];
         let mut port = &self.port;
         let read = port.read(&mut answer).unwrap_or(0);

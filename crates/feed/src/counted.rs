@@ -6,7 +6,7 @@ use vmnoise_events::{
 
 /// Instant of reading the counts, on the host's two clocks.
 #[derive(Debug, Clone, Copy)]
-pub struct Reading {
+pub struct CountsTime {
     /// The TSC.
     pub tsc: u64,
     /// CLOCK_MONOTONIC in nanoseconds at the same instant.
@@ -15,7 +15,7 @@ pub struct Reading {
     pub tsc_hz: u64,
 }
 
-impl Reading {
+impl CountsTime {
     /// Returns the TSC at an instant close to this one, CLOCK_MONOTONIC in nanoseconds.
     pub fn tsc_at(&self, mono_ns: u64) -> u64 {
         let ns = i128::from(mono_ns) - i128::from(self.mono_ns);
@@ -26,7 +26,7 @@ impl Reading {
 
 /// Counts of one vCPU.
 #[derive(Debug)]
-pub struct Counted<'a> {
+pub struct VcpuReading<'a> {
     /// The vCPU.
     pub vcpu: &'a Vcpu,
     /// Its exits so far.
@@ -42,7 +42,7 @@ pub struct Counted<'a> {
 
 /// Facts that all vCPUs of a run share.
 #[derive(Debug, Clone, Copy)]
-pub struct Frame {
+pub struct FeedFrame {
     /// Amount of detail.
     pub detail: FeedDetail,
     /// Begin of the counts, in the host's TSC.
@@ -55,10 +55,10 @@ pub struct Frame {
     pub lost: u64,
 }
 
-impl Frame {
+impl FeedFrame {
     /// Returns the frame of this vCPU; `None` if it has no number, or its guest has no TSC yet.
-    pub fn of(&self, counted: Counted<'_>, reading: &Reading) -> Option<HostFrame> {
-        let Counted {
+    pub fn of(&self, counted: VcpuReading<'_>, reading: &CountsTime) -> Option<HostFrame> {
+        let VcpuReading {
             vcpu,
             totals,
             clock,

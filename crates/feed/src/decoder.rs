@@ -9,26 +9,26 @@ use crate::payload;
 /// Accepts the bytes of a stream in chunks of any size, and returns its frames. Bytes that are no
 /// frame are reported as an error, and skipped up to the next frame.
 #[derive(Debug)]
-pub struct Decoder {
+pub struct FrameDecoder {
     /// Bytes that may still become a frame: they begin with the magic, or a part of it.
     pending: Vec<u8>,
     /// True if the last bytes were no frame, and this was reported.
     lost: bool,
 }
 
-impl Default for Decoder {
-    fn default() -> Decoder {
-        Decoder {
+impl Default for FrameDecoder {
+    fn default() -> FrameDecoder {
+        FrameDecoder {
             pending: Vec::with_capacity(MAX_FRAME_BYTES),
             lost: false,
         }
     }
 }
 
-impl Decoder {
+impl FrameDecoder {
     /// Returns a decoder at the begin of a stream.
-    pub fn new() -> Decoder {
-        Decoder::default()
+    pub fn new() -> FrameDecoder {
+        FrameDecoder::default()
     }
 
     /// Adds bytes, and passes each frame that they complete and each error in them to `each`.
@@ -136,7 +136,7 @@ mod tests {
                 0..20,
             )
         ) {
-            let mut decoder = Decoder::new();
+            let mut decoder = FrameDecoder::new();
             let room = decoder.pending.capacity();
             for chunk in chunks {
                 decoder.push(&chunk, &mut |_| {});

@@ -20,12 +20,12 @@ mod receiver;
 
 pub use address::FeedAddress;
 pub use asked_host::{AskError, AskedHost, virtio_port};
-pub use counted::{Counted, Frame, Reading};
-pub use decoder::Decoder;
+pub use counted::{CountsTime, FeedFrame, VcpuReading};
+pub use decoder::FrameDecoder;
 pub use encode::{encode, seal};
 pub use error::FrameError;
 pub use layout::{
     MAX_CULPRITS, MAX_FRAME_BYTES, MAX_NAME_BYTES, MAX_REASONS, PORT_NAME, VERSION, VSOCK_PORT,
 };
 pub use outgoing::Outgoing;
-pub use receiver::Receiver;
+pub use receiver::FeedReceiver;

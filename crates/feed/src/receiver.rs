@@ -4,21 +4,21 @@ use std::collections::BTreeMap;
 
 use vmnoise_events::{FeedTotals, HostFrame};
 
-use crate::decoder::Decoder;
+use crate::decoder::FrameDecoder;
 
 /// Number of vCPUs whose last frame is kept before the result begins.
 const HELD_VCPUS: usize = 1024;
 
 /// One feed, from before the run to its end. The host is not trusted, and may come and go.
 #[derive(Debug, Default)]
-pub struct Receiver {
-    decoder: Decoder,
+pub struct FeedReceiver {
+    decoder: FrameDecoder,
     totals: FeedTotals,
     /// Last frame of each vCPU before the result: the zero of the following ones.
     held: BTreeMap<u32, HostFrame>,
 }
 
-impl Receiver {
+impl FeedReceiver {
     /// Decodes received bytes, and passes the frames that they complete to `each`.
     pub fn take(&mut self, bytes: &[u8], each: &mut dyn FnMut(HostFrame)) {
         let totals = &mut self.totals;

@@ -3,7 +3,7 @@
 use crate::decode;
 use proptest::prelude::*;
 use vmnoise_events::{FeedDetail, HostCulprit, HostFrame, HostReason, Share, ShareMap};
-use vmnoise_feed::{Decoder, encode};
+use vmnoise_feed::{FrameDecoder, encode};
 
 fn name() -> impl Strategy<Value = String> {
     "[a-zA-Zé:/ 0-9]{0,30}"
@@ -78,7 +78,7 @@ proptest! {
             [encode(frame), junk.clone()].concat()
         }).collect();
         let mut found = Vec::new();
-        let mut decoder = Decoder::new();
+        let mut decoder = FrameDecoder::new();
         for chunk in bytes.chunks(chunk) {
             decoder.push(chunk, &mut |one| found.push(one));
         }

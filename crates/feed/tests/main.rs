@@ -8,11 +8,11 @@ mod corpus;
 mod format;
 
 use vmnoise_events::HostFrame;
-use vmnoise_feed::{Decoder, FrameError};
+use vmnoise_feed::{FrameDecoder, FrameError};
 
 /// Returns all frames and errors of a stream, in order.
 fn decode(bytes: &[u8]) -> Vec<Result<HostFrame, FrameError>> {
     let mut found = Vec::new();
-    Decoder::new().push(bytes, &mut |one| found.push(one));
+    FrameDecoder::new().push(bytes, &mut |one| found.push(one));
     found
 }

@@ -9,7 +9,7 @@ use std::fs::{create_dir_all, read, write};
 use std::path::Path;
 
 use join_pair::{Flaws, write_guest, write_host, write_tasks};
-use vmnoise_recording::{Reader, Writer};
+use vmnoise_recording::{RecordingReader, Writer};
 
 /// Number of wake-ups that prove the identity of a guest; all of them would be megabytes.
 const PROOF: usize = 1_500;
@@ -40,7 +40,7 @@ fn main() -> std::io::Result<()> {
 
 /// Returns a recording of the first events.
 fn shortened(recording: &[u8], events: usize) -> Vec<u8> {
-    let mut reader = Reader::new(recording).expect("a recording of ours");
+    let mut reader = RecordingReader::new(recording).expect("a recording of ours");
     let mut writer = Writer::new(Vec::new(), reader.facts()).expect("memory takes every byte");
     let mut left = events;
     let read = reader.for_each(&mut |event| {

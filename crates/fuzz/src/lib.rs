@@ -8,7 +8,7 @@ mod recordings;
 mod targets;
 
 pub use input::Inputs;
-pub use targets::{BROKEN, TARGETS, Target};
+pub use targets::{BROKEN, FuzzTarget, TARGETS};
 
 use std::path::PathBuf;
 

@@ -10,7 +10,7 @@ use std::process::ExitCode;
 
 use anyhow::{Context, Result};
 use clap::{Parser, Subcommand};
-use vmnoise_fuzz::{BROKEN, TARGETS, Target};
+use vmnoise_fuzz::{BROKEN, FuzzTarget, TARGETS};
 
 /// Tries inputs on the parts of vmnoise that read data
 #[derive(Debug, Parser)]
@@ -27,12 +27,12 @@ enum Command {
     Again {
         /// Name of the target
         #[arg(value_parser = target)]
-        target: Target,
+        target: FuzzTarget,
         /// Files with inputs
         files: Vec<PathBuf>,
     },
     #[command(hide = true)]
-    Worker(worker::Worker),
+    Worker(worker::FuzzWorker),
 }
 
 fn main() -> ExitCode {
@@ -51,7 +51,7 @@ fn main() -> ExitCode {
     }
 }
 
-fn target(name: &str) -> Result<Target, String> {
+fn target(name: &str) -> Result<FuzzTarget, String> {
     let mut known = TARGETS.into_iter().chain([BROKEN]);
     known.find(|target| target.name == name).ok_or_else(|| {
         let names = TARGETS.map(|target| target.name).join(", ");
@@ -59,7 +59,7 @@ fn target(name: &str) -> Result<Target, String> {
     })
 }
 
-fn again(target: Target, files: &[PathBuf]) -> Result<()> {
+fn again(target: FuzzTarget, files: &[PathBuf]) -> Result<()> {
     for file in files {
         let bytes = std::fs::read(file).with_context(|| file.display().to_string())?;
         eprintln!("{} {}", target.name, file.display());

@@ -61,9 +61,9 @@ mod tests {
     use std::mem::discriminant;
     use std::path::Path;
 
-    use vmnoise_events::Workload;
+    use vmnoise_events::MeasuringCommand;
     use vmnoise_explain::{Explainer, Summary};
-    use vmnoise_recording::{Ending, Reader};
+    use vmnoise_recording::{RecordingEnd, RecordingReader};
 
     use super::*;
     use crate::Inputs;
@@ -74,7 +74,7 @@ mod tests {
         for event in events {
             explainer.push(event, &mut |_| {});
         }
-        (facts.workload != Workload::Exits).then(|| explainer.finish())
+        (facts.workload != MeasuringCommand::Exits).then(|| explainer.finish())
     }
 
     /// The search is useless if readers refuse the streams at once, or find nothing in them.
@@ -85,10 +85,10 @@ mod tests {
         let mut kinds = BTreeMap::new();
         for case in 0..400 {
             let bytes = recording(&inputs.input(case));
-            let mut reader = Reader::new(bytes.as_slice()).unwrap();
+            let mut reader = RecordingReader::new(bytes.as_slice()).unwrap();
             let mut events = Vec::new();
             let end = reader.for_each(&mut |event| events.push(event.clone()));
-            whole += u32::from(matches!(end, Ok(Ending::Complete)));
+            whole += u32::from(matches!(end, Ok(RecordingEnd::Complete)));
             for event in &events {
                 *kinds
                     .entry(format!("{:?}", discriminant(event)))

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use anyhow::{Context, Result};
 use clap::Args;
 use tempfile::NamedTempFile;
-use vmnoise_fuzz::{Inputs, TARGETS, Target, corpus};
+use vmnoise_fuzz::{FuzzTarget, Inputs, TARGETS, corpus};
 
 use crate::worker::read_note;
 
@@ -23,7 +23,7 @@ const LOOK: Duration = Duration::from_millis(100);
 pub struct Search {
     /// Targets [default: all, which share the time]
     #[arg(value_parser = crate::target)]
-    targets: Vec<Target>,
+    targets: Vec<FuzzTarget>,
     /// Length of the search in seconds
     #[arg(long, default_value_t = 60)]
     seconds: u64,
@@ -94,7 +94,7 @@ impl Search {
 
 /// The search in one target.
 struct One {
-    target: Target,
+    target: FuzzTarget,
     seed: u64,
     /// Folder of its corpus.
     corpus: PathBuf,

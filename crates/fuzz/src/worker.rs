@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result};
 use clap::Args;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
-use vmnoise_fuzz::{Inputs, Target};
+use vmnoise_fuzz::{FuzzTarget, Inputs};
 
 /// Memory limit for one input: that of a file of 1 MB (docs/reliability.md), and inputs are
 /// smaller.
@@ -19,9 +19,9 @@ const MEMORY_BYTES: u64 = 256 << 20;
 const WORDS_AT: u64 = size_of::<u64>() as u64;
 
 #[derive(Debug, Args)]
-pub struct Worker {
+pub struct FuzzWorker {
     #[arg(long, value_parser = crate::target)]
-    pub target: Target,
+    pub target: FuzzTarget,
     #[arg(long)]
     pub seed: u64,
     /// Number of the first input.
@@ -36,7 +36,7 @@ pub struct Worker {
     pub corpus: PathBuf,
 }
 
-impl Worker {
+impl FuzzWorker {
     pub fn run(&self) -> Result<()> {
         let end = Instant::now() + Duration::from_millis(self.millis);
         let note = OpenOptions::new().write(true).open(&self.note)?;

@@ -19,7 +19,7 @@ fn every_folder_is_there() {
         let files = std::fs::read_dir(vmnoise_fuzz::corpus().join(folder)).unwrap();
         let files = files.count();
         assert!(files >= least, "{folder}: {files}");
-        let is_tried = |target: &vmnoise_fuzz::Target| target.corpus == folder;
+        let is_tried = |target: &vmnoise_fuzz::FuzzTarget| target.corpus == folder;
         assert!(vmnoise_fuzz::TARGETS.iter().any(is_tried), "{folder}");
     }
 }

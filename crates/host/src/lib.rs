@@ -39,9 +39,9 @@ pub use requested_cpus::CpuError;
 pub use rights::{Capabilities, Capability, Lockdown};
 pub use scheduling::Scheduling;
 pub use smi::{NoSmiCount, PmuEvent};
-pub use threads::{Place, Thread};
+pub use threads::{Thread, ThreadPlace};
 pub use throttling::{FairServer, Throttling};
-pub use vms::{VcpuThread, Vm, leads_to_vm};
+pub use vms::{VcpuThread, VmProcess, leads_to_vm};
 
 const CPUS: &str = "sys/devices/system/cpu";
 /// More bytes than /proc/cpuinfo has for one CPU. For a thousand CPUs the file is a thousand times

@@ -24,7 +24,7 @@ pub struct Thread {
 
 /// State and CPU of a thread at one instant.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Place {
+pub struct ThreadPlace {
     /// Whether the thread runs or waits for a CPU.
     pub runnable: bool,
     /// CPU on which the thread runs, or ran last.
@@ -70,18 +70,18 @@ impl Host {
     ///
     /// # Errors
     /// If there is no such thread. A thread that has ended and waits to be reaped counts as gone.
-    pub fn place(&self, tid: u32) -> io::Result<Place> {
+    pub fn place(&self, tid: u32) -> io::Result<ThreadPlace> {
         self.place_at(&format!("proc/{tid}"), tid)
     }
 
-    fn place_at(&self, folder: &str, tid: u32) -> io::Result<Place> {
+    fn place_at(&self, folder: &str, tid: u32) -> io::Result<ThreadPlace> {
         let stat = self.text(&format!("{folder}/stat"))?;
         // The name is in parentheses, and may contain some itself. The state is field 3.
         let after_name = stat.rsplit_once(") ").map_or("", |(_, rest)| rest);
         let fields: Vec<&str> = after_name.split(' ').collect();
         let number = |field: usize| fields.get(field - 3)?.parse().ok();
         let place = || {
-            Some(Place {
+            Some(ThreadPlace {
                 runnable: fields[0] == "R",
                 cpu: u32::try_from(number(39)?).ok()?,
                 started_ticks: number(22)?,
@@ -222,7 +222,7 @@ mod tests {
     #[test]
     fn where_it_is_and_whether_it_still_is() {
         let (_root, host) = machine(STAT);
-        let asleep = Place {
+        let asleep = ThreadPlace {
             runnable: false,
             cpu: 3,
             started_ticks: 4711,

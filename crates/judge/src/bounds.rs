@@ -1,37 +1,39 @@
-//! Between what a share, or somebody, can have had of a run: what is booked, and what may be theirs besides.
+//! Bounds of the time that a share or a culprit had in a run: its own figure, and other time that
+//! may belong to it.
 
 use vmnoise_events::Share;
 use wildmatch::WildMatch;
 
-use crate::check::Culprit;
-use crate::compare::Sample;
+use crate::check::CulpritPattern;
+use crate::compare::RunSample;
 
 const RESIDUAL: [Share; 3] = [Share::Hw, Share::HvOrHw, Share::Unexplained];
 
-/// At least and at most, in nanoseconds.
+/// Bounds, in nanoseconds.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Bounds {
-    /// What is booked.
+    /// Time counted for it.
     pub(crate) booked_ns: u64,
     pub(crate) at_least_ns: u64,
     pub(crate) at_most_ns: u64,
-    /// The shares that hold what may be theirs besides.
+    /// Other shares that may contain more of its time, and its own share if that has time without a
+    /// name.
     pub(crate) booked_as: Vec<Share>,
-    /// What the clocks may have moved from one share to another, either way.
+    /// Time that the clock error may have moved from one share to another, either way.
     pub(crate) clock_ns: u64,
-    /// Whether nobody has such a name.
+    /// Whether no culprit has such a name.
     pub(crate) is_nobody: bool,
 }
 
 impl Bounds {
-    /// Of a share; `None` where it was not witnessed.
-    pub(crate) fn of_share(sample: &Sample, share: Share) -> Option<Bounds> {
+    /// Returns the bounds of a share; `None` if the share was not watched.
+    pub(crate) fn of_share(sample: &RunSample, share: Share) -> Option<Bounds> {
         let booked_ns = sample.whole.share_ns(share)?;
         Some(Bounds::new(sample, Some(share), booked_ns, 0))
     }
 
-    /// Of all whose names match; `None` where their share was not witnessed.
-    pub(crate) fn of_culprit(sample: &Sample, culprit: &Culprit) -> Option<Bounds> {
+    /// Returns the bounds of all culprits whose names match; `None` if their share was not watched.
+    pub(crate) fn of_culprit(sample: &RunSample, culprit: &CulpritPattern) -> Option<Bounds> {
         let whole = &sample.whole;
         if let Some(share) = culprit.share {
             whole.share_ns(share)?;
@@ -49,7 +51,8 @@ impl Bounds {
         }
         let all_ns = match culprit.share {
             Some(share) => whole.booked_ns(share),
-            // Without what has no names at all: it is hidden, or nobody's on this machine.
+            // Shares that never have names are left out: their time is hidden, or belongs to no one
+            // on this machine.
             None => {
                 let nameless = RESIDUAL.into_iter().chain([Share::Steal, Share::Throttled]);
                 let nameless = nameless.map(|share| whole.booked_ns(share));
@@ -66,11 +69,11 @@ impl Bounds {
         })
     }
 
-    /// `nameless_ns` is booked under the share, and to nobody.
-    fn new(sample: &Sample, share: Option<Share>, booked_ns: u64, nameless_ns: u64) -> Bounds {
+    /// Computes the bounds. `nameless_ns` is the time of the share without a name.
+    fn new(sample: &RunSample, share: Option<Share>, booked_ns: u64, nameless_ns: u64) -> Bounds {
         let whole = &sample.whole;
-        // One edge of a gap may have cut so much off an activity, or let so much of one in.
-        // What a host took is known by the clock of the pair as well.
+        // At one edge of a gap, this much of an activity may be missing, or too much. Time that a
+        // host took is also subject to the clock error of the pair.
         let joined = sample.summary.coverage.host.filter(|_| is_of_host(share));
         let of_join_ns = joined.map_or(0, |it| it.clock_bound_ns);
         let clock_ns = match sample.summary.coverage.clock.bound_ns {
@@ -83,7 +86,8 @@ impl Bounds {
         let mut booked_as = hidden(sample, share);
         let hidden = booked_as.iter().map(|share| whole.booked_ns(*share));
         let mut more_ns = hidden.fold(nameless_ns, u64::saturating_add);
-        // Too short for that clock: it is booked as residual, and may be the host's.
+        // Gaps that are too short for this clock error count as residual, but may belong to the
+        // host.
         if !RESIDUAL.iter().all(|it| booked_as.contains(it)) {
             more_ns = more_ns.saturating_add(joined.map_or(0, |it| it.unsure_ns));
         }
@@ -99,7 +103,7 @@ impl Bounds {
             }
             _ => {}
         }
-        // What was lost of others is booked there.
+        // Time of others whose records were lost is counted here.
         if has_lost_names(sample) && share.is_some_and(|share| takes_what_is_lost(sample, share)) {
             at_least_ns = 0;
         }
@@ -110,7 +114,7 @@ impl Bounds {
         Bounds {
             booked_ns,
             at_least_ns,
-            // Nobody has more than all of it.
+            // No one has more than all of it.
             at_most_ns: at_most_ns.min(whole.noise_ns.max(booked_ns)),
             booked_as,
             clock_ns,
@@ -119,8 +123,8 @@ impl Bounds {
     }
 }
 
-impl Culprit {
-    /// Whether this is who is meant, by the whole name or without the number behind it.
+impl CulpritPattern {
+    /// Whether the pattern matches the whole name, or the name without its number.
     pub(crate) fn is(&self, name: &str) -> bool {
         let who = WildMatch::new(&self.who);
         let bare = name.rsplit_once(':').map(|(bare, _)| bare);
@@ -128,13 +132,14 @@ impl Culprit {
     }
 }
 
-/// The shares that may hold more of this one; `None` is of anybody under any share.
-fn hidden(sample: &Sample, share: Option<Share>) -> Vec<Share> {
+/// Returns the shares that may contain more time of this one; `None` stands for culprits in any
+/// share.
+fn hidden(sample: &RunSample, share: Option<Share>) -> Vec<Share> {
     let coverage = &sample.summary.coverage;
     let mut hidden = match share {
-        // Nobody knows whose it is: that is what these say.
+        // These two shares mean that the owner is unknown.
         Some(Share::HvOrHw | Share::Unexplained) => return Vec::new(),
-        // A handler alone is timed of an NMI, and what KVM has beyond its usual part is residual.
+        // For NMIs only the handler is timed, and time of KVM beyond its usual time is residual.
         None | Some(Share::Hw | Share::Kvm | Share::Nmi | Share::HostNmi) => RESIDUAL.to_vec(),
         Some(Share::Irq | Share::HostIrq) if coverage.watched.hidden_interrupts => {
             RESIDUAL.to_vec()
@@ -142,7 +147,8 @@ fn hidden(sample: &Sample, share: Option<Share>) -> Vec<Share> {
         Some(Share::HostIrq) if coverage.host.is_some_and(|it| it.hidden_interrupts) => {
             RESIDUAL.to_vec()
         }
-        // The guest's steal clock counts whatever its host had done meanwhile, which has a name now.
+        // The guest's steal clock counts all time in which the vCPU waited. Some of it now has the
+        // name of its culprit.
         Some(Share::Steal) if coverage.host.is_some() => {
             let mut named = vec![
                 Share::Preempted,
@@ -158,11 +164,12 @@ fn hidden(sample: &Sample, share: Option<Share>) -> Vec<Share> {
             named
         }
         Some(_) if has_lost_names(sample) => RESIDUAL.to_vec(),
-        // Its host did not record all the time.
+        // The host did not record all of the time.
         Some(_) if coverage.host.is_some() && is_of_host(share) => vec![Share::HvOrHw],
         Some(_) => Vec::new(),
     };
-    // Where the workload's own machine is watched from outside, its tasks are what its steal clock counts.
+    // If the workload's machine is watched from outside, its steal clock counts time of the host's
+    // tasks.
     let is_watched = coverage.workload.is_witnessed_by_host() || coverage.host.is_some();
     if !hidden.is_empty() && is_watched {
         hidden.push(Share::Steal);
@@ -172,14 +179,14 @@ fn hidden(sample: &Sample, share: Option<Share>) -> Vec<Share> {
     hidden
 }
 
-/// Whether time is booked under this share where nothing else is known of it.
-fn takes_what_is_lost(sample: &Sample, share: Share) -> bool {
+/// Whether time without known owner is counted in this share.
+fn takes_what_is_lost(sample: &RunSample, share: Share) -> bool {
     let coverage = &sample.summary.coverage;
     let is_watched = coverage.workload.is_witnessed_by_host() || coverage.host.is_some();
     share.is_residual() || share == Share::Steal && is_watched
 }
 
-/// Whether a host may have taken it from its guest.
+/// Whether the time of this share may have been taken by a host from its guest.
 fn is_of_host(share: Option<Share>) -> bool {
     share.is_none_or(|share| {
         matches!(
@@ -197,8 +204,8 @@ fn is_of_host(share: Option<Share>) -> bool {
     })
 }
 
-/// Whether records were lost or came late, so that who took time may be unknown.
-fn has_lost_names(sample: &Sample) -> bool {
+/// Whether records were lost or came late, so that culprits may be unknown.
+fn has_lost_names(sample: &RunSample) -> bool {
     let coverage = &sample.summary.coverage;
     let of_host = coverage.host.is_some_and(|it| it.lost_names > 0);
     of_host || coverage.lost.names > 0 || coverage.lost.gaps > 0

@@ -1,5 +1,5 @@
-//! Verdicts on what was measured: whether a run keeps a budget, whether runs differ, which setting is the cheapest that
-//! keeps a goal, and whether a run of a command can be compared with others. Pure.
+//! Verdicts on recordings: whether a run keeps a budget, whether runs differ, which setting is the
+//! cheapest that keeps a goal, and whether a run of a command can be compared with others. Pure.
 
 #![forbid(unsafe_code)]
 

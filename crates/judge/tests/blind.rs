@@ -1,13 +1,15 @@
-//! What could not be seen of a command makes no run of it fit, whatever it was.
+//! Blind spots of a command prevent that its run is fit, whatever they are.
 
 use vmnoise_events::coverage::Question;
 use vmnoise_events::{FamilyBooks, FamilyLook};
-use vmnoise_judge::fitness::{Evidence, Figure, Fitness, Judged, Limit};
+use vmnoise_judge::fitness::{
+    Fitness, FitnessEvidence, FitnessLimit, FitnessVerdict, HypervisorRate, LimitedFigure,
+};
 
 const WALL_NS: u64 = 1_000_000_000;
 const LIMIT_PPM: u64 = 10_000;
 
-/// One thread that ran all of the time, but for what was taken.
+/// Returns a reading of one thread that ran all of the time, except for the time taken.
 fn look(taken_ns: u64) -> FamilyLook {
     FamilyLook {
         ended: FamilyBooks {
@@ -22,9 +24,15 @@ fn look(taken_ns: u64) -> FamilyLook {
 }
 
 fn judge(look: &FamilyLook, sees_steal: bool, sees_nmi: bool) -> (Fitness, Vec<String>) {
-    let evidence = Evidence::traced(look, WALL_NS, sees_steal, sees_nmi);
-    let limit = Limit {
-        figure: Figure::Noise,
+    let rate = HypervisorRate::Nothing;
+    judged(&FitnessEvidence::traced(
+        look, WALL_NS, sees_steal, sees_nmi, rate,
+    ))
+}
+
+fn judged(evidence: &FitnessEvidence) -> (Fitness, Vec<String>) {
+    let limit = FitnessLimit {
+        figure: LimitedFigure::Noise,
         below: LIMIT_PPM,
     };
     let spots = evidence.coverage.blind_spots(Question::Taken);
@@ -32,12 +40,23 @@ fn judge(look: &FamilyLook, sees_steal: bool, sees_nmi: bool) -> (Fitness, Vec<S
     let words = words.as_array().unwrap().iter();
     let words = words.map(|it| it["reason"].as_str().unwrap().to_owned());
     let words = words.collect();
-    (Judged::new(&[limit], &evidence).verdict, words)
+    (FitnessVerdict::new(&[limit], evidence).verdict, words)
+}
+
+/// Judges a run in a guest whose hypervisor was not measured.
+fn in_guest(look: &FamilyLook) -> (Fitness, Vec<String>) {
+    judged(&FitnessEvidence::traced(
+        look,
+        WALL_NS,
+        true,
+        true,
+        HypervisorRate::Unmeasured,
+    ))
 }
 
 #[test]
 fn no_run_is_fit_that_hides_what_was_taken() {
-    // In truth 2 % are taken, twice the limit.
+    // 2 % are taken in reality, twice the limit.
     assert_eq!(judge(&look(WALL_NS / 50), true, true).0, Fitness::Unfit);
     let quiet = look(0);
     assert_eq!(judge(&quiet, true, true), (Fitness::Fit, Vec::new()));
@@ -55,6 +74,10 @@ fn no_run_is_fit_that_hides_what_was_taken() {
         it.ended.unseen_ns = WALL_NS / 50;
     });
     let nobody = FamilyLook::default();
+    assert_eq!(
+        in_guest(&quiet),
+        (Fitness::CannotTell, vec!["beyond_steal".into()])
+    );
     for (what, look, sees_steal, sees_nmi, reason) in [
         ("no steal clock", &quiet, false, true, "not_witnessed"),
         ("no NMIs", &quiet, true, false, "not_witnessed"),

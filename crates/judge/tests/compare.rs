@@ -1,15 +1,15 @@
-//! Two runs side by side: what was made different is found, and chance is not.
+//! Comparison of two runs: a difference that was made is found, and chance is not.
 
 use vmnoise_events::fixtures::by_hand::{anchor, finish, gap, polling_in_a_machine};
-use vmnoise_events::{Event, Gap, Share, Tally};
+use vmnoise_events::{CpuTally, Event, Gap, Share};
 use vmnoise_judge::compare::{
-    Figure, Measured, Measuring, Sampler, Span, Verdict, Window, compare,
+    ComparedFigure, ComparisonVerdict, Measuring, RunFigures, Sampler, StreamSpan, Window, compare,
 };
 
 const TICK_NS: u64 = 20_000_000;
 const SECOND_NS: u64 = 1_000_000_000;
 
-/// Numbers without a pattern (splitmix64).
+/// Random numbers (splitmix64).
 struct Numbers(u64);
 
 impl Numbers {
@@ -22,8 +22,8 @@ impl Numbers {
     }
 }
 
-/// Ten seconds with a gap of 5 to 15 us in each tick, of which the steal clock takes
-/// `steal_ns`.
+/// Returns ten seconds with a gap of 5 to 15 us in each tick. The steal clock takes `steal_ns` of
+/// each gap.
 pub fn run(seed: u64, steal_ns: u64) -> Vec<Event> {
     let mut numbers = Numbers(seed);
     let mut events = vec![anchor(0), Event::Watermark(0)];
@@ -36,11 +36,11 @@ pub fn run(seed: u64, steal_ns: u64) -> Vec<Event> {
         }));
         let now = tick * TICK_NS;
         events.push(anchor(now));
-        events.push(Event::Tally(Tally {
+        events.push(Event::Tally(CpuTally {
             cpu: 1,
             last_tsc: now,
             blind_tsc: Some(0),
-            ..Tally::default()
+            ..CpuTally::default()
         }));
         events.push(Event::Watermark(now));
     }
@@ -48,8 +48,8 @@ pub fn run(seed: u64, steal_ns: u64) -> Vec<Event> {
     events
 }
 
-fn sample(events: &[Event], threshold_ns: u64) -> Measured {
-    let mut span = Span::default();
+fn sample(events: &[Event], threshold_ns: u64) -> RunFigures {
+    let mut span = StreamSpan::default();
     events.iter().for_each(|event| span.push(event));
     assert_eq!(span.ns(), 10 * SECOND_NS);
     let mut measuring = Measuring::new(&polling_in_a_machine(), threshold_ns, SECOND_NS / 2);
@@ -62,7 +62,7 @@ fn a_run_beside_itself_is_no_different() {
     let run = run(1, 0);
     let rows = compare(&sample(&run, 1), &sample(&run, 1));
     for row in rows {
-        assert_ne!(row.verdict, Verdict::Different, "{row:?}");
+        assert_ne!(row.verdict, ComparisonVerdict::Different, "{row:?}");
         assert_eq!(row.first, row.second);
         assert!(row.delta.is_none_or(|delta| delta == 0.0), "{row:?}");
     }
@@ -81,7 +81,7 @@ fn windows_add_up_to_their_run() {
     assert_eq!(sum(|window| window.noise_ns), found.whole.noise_ns);
     let longest = found.windows.iter().map(|window| window.max_gap_ns).max();
     assert_eq!(longest, Some(found.whole.max_gap_ns));
-    // A window knows what the run knows.
+    // A window knows the same figures as the run.
     let steal = |window: &Window| window.share_ns(Share::Steal);
     assert_eq!(steal(&found.whole), Some(0));
     assert_eq!(found.whole.share_ns(Share::Hw), None);
@@ -92,45 +92,51 @@ fn what_was_added_is_found_with_its_size() {
     const ADDED_NS: u64 = 20_000;
     let rows = compare(&sample(&run(3, 0), 1), &sample(&run(4, ADDED_NS), 1));
     let of = |figure| rows.iter().find(|row| row.figure == figure).unwrap();
-    // 50 gaps a second with so much more in each.
+    // Each of 50 gaps a second is longer by this.
     let percent = 50.0 * ADDED_NS as f64 * 100.0 / SECOND_NS as f64;
-    for figure in [Figure::Noise, Figure::Share(Share::Steal)] {
+    for figure in [ComparedFigure::Noise, ComparedFigure::Share(Share::Steal)] {
         let row = of(figure);
-        assert_eq!(row.verdict, Verdict::Different, "{row:?}");
+        assert_eq!(row.verdict, ComparisonVerdict::Different, "{row:?}");
         assert!(row.delta.unwrap() > 0.99, "{row:?}");
         let shift = row.shift.unwrap();
         assert!((shift - percent).abs() < percent / 5.0, "{row:?}");
     }
-    // As many gaps, and the rest of each the same.
-    for figure in [Figure::Gaps, Figure::Share(Share::HvOrHw)] {
+    // The number of gaps, and the rest of each gap, are the same.
+    for figure in [ComparedFigure::Gaps, ComparedFigure::Share(Share::HvOrHw)] {
         let row = of(figure);
-        assert_eq!(row.verdict, Verdict::NotShown, "{row:?}");
+        assert_eq!(row.verdict, ComparisonVerdict::NotShown, "{row:?}");
     }
-    let hardware = of(Figure::Share(Share::Hw));
-    assert_eq!((hardware.verdict, hardware.p), (Verdict::Untested, None));
+    let hardware = of(ComparedFigure::Share(Share::Hw));
+    assert_eq!(
+        (hardware.verdict, hardware.p),
+        (ComparisonVerdict::Untested, None)
+    );
 }
 
 #[test]
 fn gaps_below_the_threshold_are_in_no_figure() {
     let run = run(5, 0);
     let (all, some) = (sample(&run, 1), sample(&run, 10_000));
-    assert!(some.figure(&Figure::Gaps) < all.figure(&Figure::Gaps));
+    assert!(some.figure(&ComparedFigure::Gaps) < all.figure(&ComparedFigure::Gaps));
     assert!(some.gaps_ns < all.gaps_ns);
-    let longest = Figure::Percentile(10_000);
+    let longest = ComparedFigure::Percentile(10_000);
     assert_eq!(some.figure(&longest), all.figure(&longest));
 }
 
-/// One comparison in a hundred may be wrong by its own account; twice that is no chance.
+/// At most one comparison in a hundred should be wrong; twice that cannot be chance.
 #[test]
 fn two_runs_of_one_kind_are_seldom_called_different() {
-    let samples: Vec<Measured> = (100..160).map(|seed| sample(&run(seed, 0), 1)).collect();
+    let samples: Vec<RunFigures> = (100..160).map(|seed| sample(&run(seed, 0), 1)).collect();
     let mut pairs = 0;
     let mut wrong = 0;
     for (at, first) in samples.iter().enumerate() {
         for second in &samples[at + 1..] {
             let rows = compare(first, second);
             pairs += 1;
-            wrong += usize::from(rows.iter().any(|row| row.verdict == Verdict::Different));
+            wrong += usize::from(
+                rows.iter()
+                    .any(|row| row.verdict == ComparisonVerdict::Different),
+            );
         }
     }
     assert!(wrong * 50 <= pairs, "{wrong} of {pairs}");

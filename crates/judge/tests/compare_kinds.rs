@@ -1,28 +1,31 @@
-//! Wake-ups and exits side by side: what was made different is found, and nothing else.
+//! Comparisons of wake-ups and of exits: a difference that was made is found, and nothing else.
 
 use vmnoise_events::fixtures::by_hand::{
     CPUID, IO, activity, anchor, facts, finish, of_tasks, source, vcpu, vcpu_facts,
 };
 use vmnoise_events::*;
-use vmnoise_judge::compare::{Context, Figure, Measured, Measuring, OfReason, Verdict, compare};
+use vmnoise_judge::compare::{
+    ComparedFigure, ComparisonVerdict, LatencyContext, Measuring, OfReason, RunFigures, compare,
+};
 
 const SECOND_NS: u64 = 1_000_000_000;
 const PERIOD_NS: u64 = 4_000_000;
 
-fn measure(facts: &RunFacts, events: &[Event], window_ns: u64) -> Measured {
+fn measure(facts: &RunFacts, events: &[Event], window_ns: u64) -> RunFigures {
     let mut measuring = Measuring::new(facts, 0, window_ns);
     events.iter().for_each(|event| measuring.push(event));
     measuring.finish()
 }
 
-/// Numbers below 1,000 without a pattern, other ones for each seed.
+/// Returns random numbers below 1,024, different for each seed.
 fn scattered(seed: u64, nth: u64) -> u64 {
     let mixed = (seed << 32 ^ nth).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     (mixed ^ mixed >> 29).wrapping_mul(0xbf58_476d_1ce4_e5b9) >> 40 & 1_023
 }
 
-/// Ten seconds of a task on CPU 1 that `hog` keeps waiting for `held_ns` behind its interrupt, each time.
-fn wakeups(seed: u64, held_ns: u64) -> Measured {
+/// Measures ten seconds of a task on CPU 1. At each wake-up `hog` holds it up for `held_ns` after
+/// its interrupt.
+fn wakeups(seed: u64, held_ns: u64) -> RunFigures {
     let mut events = vec![anchor(0), source(0, "hog:7"), Event::Watermark(0)];
     for nth in 1..10 * SECOND_NS / PERIOD_NS {
         let expiry_ns = nth * PERIOD_NS;
@@ -49,11 +52,11 @@ fn wakeups(seed: u64, held_ns: u64) -> Measured {
         }));
         let now_ns = expiry_ns + PERIOD_NS / 2;
         events.push(anchor(now_ns));
-        events.push(Event::Tally(Tally {
+        events.push(Event::Tally(CpuTally {
             cpu: 1,
             last_tsc: now_ns,
             blind_tsc: Some(0),
-            ..Tally::default()
+            ..CpuTally::default()
         }));
         events.push(Event::Watermark(now_ns));
     }
@@ -66,22 +69,22 @@ fn a_task_that_holds_up_wake_ups_is_found_behind_the_interrupt() {
     const HELD_NS: u64 = 20_000;
     let rows = compare(&wakeups(1, 0), &wakeups(2, HELD_NS));
     let of = |figure| rows.iter().find(|row| row.figure == figure).unwrap();
-    for context in [Context::Thread, Context::User] {
-        let row = of(Figure::Latency(context, 5_000));
-        assert_eq!(row.verdict, Verdict::Different, "{row:?}");
-        // A median of a window lies within the 1,024 ns of scatter, to three digits.
+    for context in [LatencyContext::Thread, LatencyContext::User] {
+        let row = of(ComparedFigure::Latency(context, 5_000));
+        assert_eq!(row.verdict, ComparisonVerdict::Different, "{row:?}");
+        // The median of a window is exact to the 1,024 ns of scatter, and to three digits.
         let shift_ns = row.shift.unwrap();
         assert!((shift_ns - HELD_NS as f64).abs() < 1_100.0, "{row:?}");
     }
-    let taken = of(Figure::Delay(Share::Thread));
-    assert_eq!(taken.verdict, Verdict::Different, "{taken:?}");
+    let taken = of(ComparedFigure::Delay(Share::Thread));
+    assert_eq!(taken.verdict, ComparisonVerdict::Different, "{taken:?}");
     assert_eq!(
         (taken.first, taken.second),
         (Some(0.0), Some(HELD_NS as f64))
     );
     for rank in [5_000, 9_900, 10_000] {
-        let irq = of(Figure::Latency(Context::Irq, rank));
-        assert_eq!(irq.verdict, Verdict::NotShown, "{irq:?}");
+        let irq = of(ComparedFigure::Latency(LatencyContext::Irq, rank));
+        assert_eq!(irq.verdict, ComparisonVerdict::NotShown, "{irq:?}");
     }
 }
 
@@ -94,14 +97,17 @@ fn windows_in_which_nobody_woke_up_are_none() {
         .collect();
     let found = measure(&facts, &asleep, SECOND_NS / 2);
     assert_eq!(found.windows, 0);
-    assert_eq!(found.figure(&Figure::Latency(Context::User, 5_000)), None);
+    assert_eq!(
+        found.figure(&ComparedFigure::Latency(LatencyContext::User, 5_000)),
+        None
+    );
 }
 
-/// What a host counted in each of twenty seconds: `count` exits of 3 us for CPUID, and `of_io` for
-/// I/O, of which each took so long that it lies in the bucket from 10,240 to 12,287 ns.
-fn exits(seed: u64, of_io: u64, filter: ExitFilter) -> Measured {
+/// Measures twenty seconds of a host. Each second has `count` exits of 3 us for CPUID, and `of_io`
+/// exits for I/O. Each of the latter is in the bucket from 10,240 to 12,287 ns.
+fn exits(seed: u64, of_io: u64, filter: ExitFilter) -> RunFigures {
     let facts = RunFacts {
-        options: Options {
+        options: RunOptions {
             exits: Some(filter),
             ..vcpu_facts().options
         },
@@ -148,34 +154,37 @@ fn exits(seed: u64, of_io: u64, filter: ExitFilter) -> Measured {
 fn a_reason_that_became_more_frequent_is_found_and_no_other() {
     let all = ExitFilter::default;
     let rows = compare(&exits(1, 10, all()), &exits(2, 40, all()));
-    let of = |figure: Figure| rows.iter().find(|row| row.figure == figure).unwrap();
-    let of_io = of(Figure::Reason("io".into(), OfReason::Exits));
-    assert_eq!(of_io.verdict, Verdict::Different, "{of_io:?}");
+    let of = |figure: ComparedFigure| rows.iter().find(|row| row.figure == figure).unwrap();
+    let of_io = of(ComparedFigure::Reason("io".into(), OfReason::Exits));
+    assert_eq!(of_io.verdict, ComparisonVerdict::Different, "{of_io:?}");
     assert!((of_io.shift.unwrap() - 30.0).abs() <= 2.0, "{of_io:?}");
-    let time = of(Figure::Reason("io".into(), OfReason::Time));
+    let time = of(ComparedFigure::Reason("io".into(), OfReason::Time));
     let percent = 30.0 * 11_000.0 * 100.0 / SECOND_NS as f64;
-    assert_eq!(time.verdict, Verdict::Different, "{time:?}");
+    assert_eq!(time.verdict, ComparisonVerdict::Different, "{time:?}");
     assert!(
         (time.shift.unwrap() - percent).abs() < percent / 10.0,
         "{time:?}"
     );
-    for figure in Figure::of_reason(&"cpuid".into()) {
-        assert_eq!(of(figure).verdict, Verdict::NotShown);
+    for figure in ComparedFigure::of_reason(&"cpuid".into()) {
+        assert_eq!(of(figure).verdict, ComparisonVerdict::NotShown);
     }
-    // As long as before, each of them.
-    let longest = of(Figure::Reason("io".into(), OfReason::Max));
+    // Each exit is as long as before.
+    let longest = of(ComparedFigure::Reason("io".into(), OfReason::Max));
     assert_eq!(
         (longest.first, longest.second),
         (Some(11_000.0), Some(11_000.0))
     );
-    assert_eq!(longest.verdict, Verdict::NotShown);
+    assert_eq!(longest.verdict, ComparisonVerdict::NotShown);
 }
 
 #[test]
 fn windows_of_exits_add_up_to_their_run() {
     let found = exits(3, 10, ExitFilter::default());
     assert_eq!(found.windows, 20);
-    for figure in [Figure::Exits, Figure::Reason("io".into(), OfReason::Time)] {
+    for figure in [
+        ComparedFigure::Exits,
+        ComparedFigure::Reason("io".into(), OfReason::Time),
+    ] {
         let windows = found.by_window(&figure).unwrap();
         let mean = windows.iter().sum::<f64>() / windows.len() as f64;
         let whole = found.figure(&figure).unwrap();
@@ -190,16 +199,19 @@ fn nothing_is_known_of_reasons_that_were_not_asked_for() {
         ..ExitFilter::default()
     };
     let (found, all) = (exits(4, 10, only_io), exits(5, 10, ExitFilter::default()));
-    let of_cpuid = Figure::Reason("cpuid".into(), OfReason::Exits);
+    let of_cpuid = ComparedFigure::Reason("cpuid".into(), OfReason::Exits);
     assert_eq!(found.figure(&of_cpuid), None);
-    assert!(found.figure(&Figure::Reason("io".into(), OfReason::Exits)) > Some(0.0));
-    // And none for a reason that was, and did not occur.
-    let of_hlt = Figure::Reason("hlt".into(), OfReason::Exits);
+    assert!(found.figure(&ComparedFigure::Reason("io".into(), OfReason::Exits)) > Some(0.0));
+    // A selected reason that did not occur has 0 exits.
+    let of_hlt = ComparedFigure::Reason("hlt".into(), OfReason::Exits);
     assert_eq!(
         (found.figure(&of_hlt), all.figure(&of_hlt)),
         (None, Some(0.0))
     );
     let rows = compare(&found, &all);
     let row = rows.iter().find(|row| row.figure == of_cpuid).unwrap();
-    assert_eq!((row.verdict, row.first), (Verdict::Untested, None));
+    assert_eq!(
+        (row.verdict, row.first),
+        (ComparisonVerdict::Untested, None)
+    );
 }

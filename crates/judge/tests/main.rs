@@ -3,5 +3,6 @@
 
 mod blind;
 mod check;
+mod check_estimates;
 mod compare;
 mod compare_kinds;

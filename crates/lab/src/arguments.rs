@@ -8,15 +8,15 @@ use vmnoise_lab::accel::Accel;
 /// Repeats the papers' experiments on latencies and noise of virtual machines.
 #[derive(Debug, Parser)]
 #[command(name = "vmnoise-lab", version, max_term_width = 100)]
-pub struct Arguments {
+pub struct LabArguments {
     /// Command.
     #[command(subcommand)]
-    pub command: Command,
+    pub command: LabCommand,
 }
 
 /// Command of the program.
 #[derive(Debug, Subcommand)]
-pub enum Command {
+pub enum LabCommand {
     /// Lists the scenarios that come with the program.
     List,
     /// Shows a scenario: its source, its measurements and its cells.
@@ -39,7 +39,7 @@ pub enum Command {
         accel: Accel,
     },
     /// Runs a scenario; cells that were measured before are kept.
-    Run(RunArguments),
+    Run(LabRunArguments),
     /// Writes the measured figures next to the papers' figures, as a page, Markdown and CSV.
     Report {
         /// Folders that `vmnoise-lab run` wrote.
@@ -64,7 +64,7 @@ pub enum Command {
 
 /// Arguments of `run`.
 #[derive(Debug, Args)]
-pub struct RunArguments {
+pub struct LabRunArguments {
     /// Name from `vmnoise-lab list`, or a file.
     #[arg(value_name = "SCENARIO")]
     pub scenario: String,

@@ -14,8 +14,8 @@ use anyhow::{Context, Result, bail, ensure};
 use serde::{Deserialize, Serialize};
 
 use crate::accel::Accel;
-use crate::figures::Figures;
-use crate::machine::Machine;
+use crate::figures::RepetitionFigures;
+use crate::machine::BootedMachine;
 use crate::scenario::Scenario;
 
 const SCENARIO: &str = "scenario.toml";
@@ -23,13 +23,13 @@ const CELL: &str = "cell.json";
 
 /// End of a cell.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Ended {
+pub struct CellEnd {
     /// Name of the cell.
     pub cell: String,
     /// Environment of the cell.
     pub accel: Accel,
     /// Machine of the cell, if it was a real one.
-    pub machine: Option<Machine>,
+    pub machine: Option<BootedMachine>,
     /// Seed of everything random.
     pub seed: u64,
     /// Version of the measuring programs, with a digest that distinguishes two builds of `vmnoise`.
@@ -39,15 +39,15 @@ pub struct Ended {
     /// Commands that were run, each with its side.
     pub commands: Vec<String>,
     /// Figures of each repetition; empty if the cell failed.
-    pub repetitions: Vec<Figures>,
+    pub repetitions: Vec<RepetitionFigures>,
     /// Reason of a failure, with the end of the console.
     pub failure: Option<String>,
 }
 
-impl Ended {
+impl CellEnd {
     /// Describes environment, seed and version in words.
     pub fn made_with(&self) -> String {
-        let machine = self.machine.as_ref().map(Machine::words);
+        let machine = self.machine.as_ref().map(BootedMachine::words);
         let machine = machine.map_or(String::new(), |machine| format!(" ({machine})"));
         format!(
             "{}{machine}, seed {}, vmnoise {}",
@@ -116,7 +116,7 @@ impl Folder {
     ///
     /// # Errors
     /// If it cannot be read.
-    pub fn ended(&self, cell: &str) -> Result<Option<Ended>> {
+    pub fn ended(&self, cell: &str) -> Result<Option<CellEnd>> {
         let file = self.cell(cell).join(CELL);
         let place = || file.display().to_string();
         match fs::read(&file) {
@@ -144,7 +144,7 @@ impl Folder {
     ///
     /// # Errors
     /// If it cannot be written.
-    pub fn end(&self, ended: &Ended) -> Result<()> {
+    pub fn end(&self, ended: &CellEnd) -> Result<()> {
         let mut text = serde_json::to_vec_pretty(ended)?;
         text.push(b'\n');
         self.keep(&ended.cell, &[(CELL.to_owned(), text)]).map(drop)
@@ -216,8 +216,8 @@ mod tests {
     use super::*;
     use crate::library;
 
-    fn ended(cell: &str, failure: Option<&str>) -> Ended {
-        Ended {
+    fn ended(cell: &str, failure: Option<&str>) -> CellEnd {
+        CellEnd {
             cell: cell.to_owned(),
             accel: Accel::Tcg,
             machine: None,
@@ -225,7 +225,7 @@ mod tests {
             version: "0".to_owned(),
             took_ms: 1,
             commands: Vec::new(),
-            repetitions: vec![Figures::default()],
+            repetitions: vec![RepetitionFigures::default()],
             failure: failure.map(str::to_owned),
         }
     }

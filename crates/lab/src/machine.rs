@@ -7,7 +7,7 @@ use crate::hypervisor::Xen;
 
 /// Machine, and the system that was booted on it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Machine {
+pub struct BootedMachine {
     /// Model of its CPU.
     pub cpu: String,
     /// Kernel release (`uname -r`) of the host or of Dom0.
@@ -16,10 +16,10 @@ pub struct Machine {
     pub xen: Option<Xen>,
 }
 
-impl Machine {
+impl BootedMachine {
     /// Returns whether both may be the same machine, with another kernel or hypervisor. Two
     /// machines of one model cannot be distinguished.
-    pub fn can_be(&self, other: &Machine) -> bool {
+    pub fn can_be(&self, other: &BootedMachine) -> bool {
         self.cpu == other.cpu
     }
 
@@ -47,13 +47,13 @@ mod tests {
     #[test]
     fn a_machine_is_named_with_what_was_booted() {
         let cpu = cpu_model("processor\t: 0\nmodel name\t: AMD EPYC 7702\nprocessor\t: 1\n");
-        let host = Machine {
+        let host = BootedMachine {
             cpu,
             kernel: "6.1.0-56-amd64".to_owned(),
             xen: None,
         };
         assert_eq!(host.words(), "AMD EPYC 7702, Linux 6.1.0-56-amd64");
-        let dom0 = Machine {
+        let dom0 = BootedMachine {
             xen: Some(Xen {
                 version: "4.17.5".to_owned(),
                 scheduler: "credit2".to_owned(),

@@ -11,17 +11,17 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
 use anyhow::{Context, Result, bail, ensure};
-use arguments::{Arguments, Command, RunArguments};
+use arguments::{LabArguments, LabCommand, LabRunArguments};
 use clap::Parser;
 use signal_hook::consts::{SIGINT, SIGTERM};
 use vmnoise_lab::folder::Folder;
-use vmnoise_lab::place::Place;
-use vmnoise_lab::run::Step;
+use vmnoise_lab::place::CellPlace;
+use vmnoise_lab::run::RunStep;
 use vmnoise_lab::scenario::{Cell, Scenario};
 use vmnoise_lab::{library, needs, plan, report, run, scenario};
 
 fn main() -> ExitCode {
-    match dispatch(Arguments::parse().command) {
+    match dispatch(LabArguments::parse().command) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("vmnoise-lab: {error:#}");
@@ -30,25 +30,25 @@ fn main() -> ExitCode {
     }
 }
 
-fn dispatch(command: Command) -> Result<()> {
+fn dispatch(command: LabCommand) -> Result<()> {
     match command {
-        Command::List => print(&list()?),
-        Command::Show { scenario } => print(&show(&read(&scenario)?.1)),
-        Command::Schema => print(&scenario::schema()?),
-        Command::Plan {
+        LabCommand::List => print(&list()?),
+        LabCommand::Show { scenario } => print(&show(&read(&scenario)?.1)),
+        LabCommand::Schema => print(&scenario::schema()?),
+        LabCommand::Plan {
             scenario,
             only,
             accel,
         } => {
             let (_, scenario) = read(&scenario)?;
-            let place = Place::of(accel)?;
+            let place = CellPlace::of(accel)?;
             let planned = chosen(&scenario, &only, &place)?;
             print(&plan::text(&scenario, &planned, &place))?;
             print(&format!("{}\n", needs::check(&planned, &place)?))
         }
-        Command::Run(arguments) => measure(&arguments),
-        Command::Report { folders, output } => write_report(&folders, &output),
-        Command::Merge { folders, output } => merge(&folders, &output),
+        LabCommand::Run(arguments) => measure(&arguments),
+        LabCommand::Report { folders, output } => write_report(&folders, &output),
+        LabCommand::Merge { folders, output } => merge(&folders, &output),
     }
 }
 
@@ -97,7 +97,11 @@ fn show(scenario: &Scenario) -> String {
     text
 }
 
-fn chosen(scenario: &Scenario, only: &[String], place: &Place) -> Result<Vec<plan::Planned>> {
+fn chosen(
+    scenario: &Scenario,
+    only: &[String],
+    place: &CellPlace,
+) -> Result<Vec<plan::PlannedCell>> {
     let names: Vec<String> = scenario.cells().iter().map(Cell::name).collect();
     if let Some(unknown) = only.iter().find(|cell| !names.contains(cell)) {
         bail!(
@@ -108,13 +112,13 @@ fn chosen(scenario: &Scenario, only: &[String], place: &Place) -> Result<Vec<pla
     Ok(plan::cells(scenario, only, place))
 }
 
-fn measure(arguments: &RunArguments) -> Result<()> {
+fn measure(arguments: &LabRunArguments) -> Result<()> {
     let (mut text, mut scenario) = read(&arguments.scenario)?;
     if let Some(repeat) = arguments.repeat {
         text = scenario::repeated(&text, repeat)?;
         scenario = Scenario::parse(&text)?;
     }
-    let place = Place::of(arguments.accel)?;
+    let place = CellPlace::of(arguments.accel)?;
     let planned = chosen(&scenario, &arguments.only, &place)?;
     if let Some(lack) = place.lack() {
         bail!("{lack}");
@@ -154,7 +158,7 @@ fn measure(arguments: &RunArguments) -> Result<()> {
 }
 
 /// Checks the programs that every cell needs, before time is spent.
-fn ready(place: &Place) -> Result<()> {
+fn ready(place: &CellPlace) -> Result<()> {
     ensure!(
         vmnoise_labs::find_binary().is_some(),
         "vmnoise itself is not built: run `make build` first"
@@ -172,12 +176,12 @@ fn ready(place: &Place) -> Result<()> {
     Ok(())
 }
 
-fn say(step: Step<'_>) {
+fn say(step: RunStep<'_>) {
     match step {
-        Step::Kept(cell) => println!("{cell}: measured before"),
-        Step::Refused(cell, why) => println!("{cell}: not run: {why}"),
-        Step::Begins(cell) => println!("{cell}: begins"),
-        Step::Ended(ended, left) => {
+        RunStep::Kept(cell) => println!("{cell}: measured before"),
+        RunStep::Refused(cell, why) => println!("{cell}: not run: {why}"),
+        RunStep::Begins(cell) => println!("{cell}: begins"),
+        RunStep::Ended(ended, left) => {
             let seconds = ended.took_ms / 1000;
             let outcome = match &ended.failure {
                 Some(why) => format!("failed: {}", report::brief(why)),

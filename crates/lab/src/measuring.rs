@@ -3,10 +3,12 @@
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use vmnoise_labs::bed::{self, Packaged};
+use vmnoise_labs::bed::{self, DebianProgram};
 use vmnoise_labs::stress_ng;
 
-use crate::scenario::{Cell, Exercise, Hypervisor, Kernel, Load, Measure, Policy, Workload};
+use crate::scenario::{
+    Cell, CellKernel, CellPolicy, CellWorkload, GuestExercise, Hypervisor, Load, Measure,
+};
 
 /// First or only command of a guest; its end shows that the guest is up.
 pub(crate) const THERE: &str = "vmnoise --version";
@@ -48,8 +50,8 @@ pub struct Brought {
 /// cyclictest.
 pub fn files(cell: &Cell, measure: &Measure) -> impl Iterator<Item = String> + use<> {
     let ending = match cell.workload {
-        Workload::Cyclictest => "json",
-        Workload::Timerlat | Workload::Osnoise | Workload::Exercise => "vmn",
+        CellWorkload::Cyclictest => "json",
+        CellWorkload::Timerlat | CellWorkload::Osnoise | CellWorkload::Exercise => "vmn",
     };
     (1..=measure.repeat).map(move |repetition| format!("measured-{repetition}.{ending}"))
 }
@@ -68,14 +70,17 @@ pub(crate) fn inside(cell: &Cell, measure: &Measure) -> impl Iterator<Item = Str
 pub(crate) fn refusal(cell: &Cell, measure: &Measure) -> Option<&'static str> {
     let (period_ns, duration_ns) = (cell.period.ns(), measure.duration.ns());
     match cell.workload {
-        Workload::Cyclictest if period_ns == 0 || !period_ns.is_multiple_of(1000) => Some(
+        CellWorkload::Cyclictest if period_ns == 0 || !period_ns.is_multiple_of(1000) => Some(
             "cyclictest takes its `period` in microseconds: make it a whole number of them, at least one",
         ),
         // cyclictest takes 0 periods as no end.
-        Workload::Cyclictest if duration_ns < period_ns => {
+        CellWorkload::Cyclictest if duration_ns < period_ns => {
             Some("cyclictest counts whole periods: make `duration` at least one `period`")
         }
-        Workload::Cyclictest | Workload::Timerlat | Workload::Osnoise | Workload::Exercise => None,
+        CellWorkload::Cyclictest
+        | CellWorkload::Timerlat
+        | CellWorkload::Osnoise
+        | CellWorkload::Exercise => None,
     }
 }
 
@@ -85,31 +90,31 @@ pub(crate) fn command(cell: &Cell, measure: &Measure, output: &str) -> String {
     let period = cell.period;
     // Policy in the syntax of `-P`.
     let policy = match cell.policy {
-        Policy::Usual => "",
-        Policy::Other => " -P o:0",
-        Policy::Fifo1 => " -P f:1",
+        CellPolicy::Usual => "",
+        CellPolicy::Other => " -P o:0",
+        CellPolicy::Fifo1 => " -P f:1",
     };
     match cell.workload {
-        Workload::Cyclictest => {
+        CellWorkload::Cyclictest => {
             let policy = match cell.policy {
-                Policy::Usual => "-p95",
-                Policy::Other => "--policy=other",
-                Policy::Fifo1 => "-p1",
+                CellPolicy::Usual => "-p95",
+                CellPolicy::Other => "--policy=other",
+                CellPolicy::Fifo1 => "-p1",
             };
             let (us, times) = (period.ns() / 1000, duration.ns() / period.ns());
             format!(
                 "{CYCLICTEST} -q -m -N -t1 {policy} -i {us} -l {times} -h {REACH_NS} --histfile=/dev/null --json={output}"
             )
         }
-        Workload::Timerlat => {
+        CellWorkload::Timerlat => {
             format!("vmnoise timerlat -q -p {period} -d {duration}{policy} -o {output}")
         }
-        Workload::Osnoise if cell.hypervisor == Hypervisor::Microvm => {
+        CellWorkload::Osnoise if cell.hypervisor == Hypervisor::Microvm => {
             format!("vmnoise microvm -d {duration}{policy} -o {output}")
         }
-        Workload::Osnoise => format!("vmnoise osnoise -q -d {duration}{policy} -o {output}"),
-        Workload::Exercise => {
-            let exercise = cell.exercise.unwrap_or(Exercise::Cpuid);
+        CellWorkload::Osnoise => format!("vmnoise osnoise -q -d {duration}{policy} -o {output}"),
+        CellWorkload::Exercise => {
+            let exercise = cell.exercise.unwrap_or(GuestExercise::Cpuid);
             format!("vmnoise microvm --exercise {exercise} -d {duration}{policy} --format json")
         }
     }
@@ -175,23 +180,23 @@ pub(crate) fn command_line(cell: &Cell) -> String {
 }
 
 /// Returns Debian's package of a kernel; `ordinary` is the ordinary kernel for this environment.
-pub(crate) fn image(kernel: Kernel, ordinary: bed::Kernel) -> bed::Kernel {
+pub(crate) fn image(kernel: CellKernel, ordinary: bed::DebianKernel) -> bed::DebianKernel {
     match kernel {
-        Kernel::Ordinary => ordinary,
-        Kernel::Rt => bed::Kernel::Rt,
+        CellKernel::Ordinary => ordinary,
+        CellKernel::Rt => bed::DebianKernel::Rt,
     }
 }
 
 /// Returns the programs of Debian that emulated machines need for a cell, including those of the
 /// host's load.
-pub(crate) fn packaged(cell: &Cell) -> Vec<Packaged> {
-    let loads = (cell.load == Load::StressNg).then_some(Packaged::StressNg);
+pub(crate) fn packaged(cell: &Cell) -> Vec<DebianProgram> {
+    let loads = (cell.load == Load::StressNg).then_some(DebianProgram::StressNg);
     packaged_to_measure(cell).into_iter().chain(loads).collect()
 }
 
 /// Returns the program of Debian that measures, if any; guests need no other.
-pub(crate) fn packaged_to_measure(cell: &Cell) -> Option<Packaged> {
-    (cell.workload == Workload::Cyclictest).then_some(Packaged::Cyclictest)
+pub(crate) fn packaged_to_measure(cell: &Cell) -> Option<DebianProgram> {
+    (cell.workload == CellWorkload::Cyclictest).then_some(DebianProgram::Cyclictest)
 }
 
 /// Returns the commands, each with its side.

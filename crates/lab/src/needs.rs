@@ -5,15 +5,15 @@ use std::collections::BTreeSet;
 use anyhow::{Context, Result, ensure};
 use vmnoise_labs::bed::{self, ToFetch};
 
-use crate::place::Place;
-use crate::plan::Planned;
+use crate::place::CellPlace;
+use crate::plan::PlannedCell;
 
 /// Returns the needs of a run of these cells, in words.
 ///
 /// # Errors
 /// If the disk has too little room, or if missing packages cannot be fetched; the error names the
 /// remedy.
-pub fn check(planned: &[Planned], place: &Place) -> Result<String> {
+pub fn check(planned: &[PlannedCell], place: &CellPlace) -> Result<String> {
     let to_run = planned.iter().filter(|it| it.refusal.is_none());
     let parts: BTreeSet<_> = to_run.flat_map(|it| place.parts(&it.cell)).collect();
     let to_fetch = bed::to_fetch(&parts)

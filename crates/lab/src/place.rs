@@ -3,55 +3,55 @@
 use std::time::Duration;
 
 use anyhow::Result;
-use vmnoise_labs::bed::{self, Part};
+use vmnoise_labs::bed::{self, BedPart};
 
 use crate::accel::Accel;
-use crate::machine::Machine;
+use crate::machine::BootedMachine;
 use crate::measuring::{self, Brought, Job, image};
 use crate::scenario::{Cell, Measure};
 use crate::{emulation, host};
 
 /// Environment of cells.
 #[derive(Debug, Clone)]
-pub enum Place {
+pub enum CellPlace {
     /// Machines that QEMU emulates.
     Emulation,
     /// This machine with its KVM.
-    Host(host::Host),
+    Host(host::HostMachine),
     /// This machine with the Xen below it.
     Dom0(host::Dom0),
 }
 
-impl Place {
+impl CellPlace {
     /// Creates the environment that the user chose.
     ///
     /// # Errors
     /// If the kernel's files of this machine cannot be read.
-    pub fn of(accel: Accel) -> Result<Place> {
+    pub fn of(accel: Accel) -> Result<CellPlace> {
         Ok(match accel {
-            Accel::Tcg => Place::Emulation,
-            Accel::Kvm => Place::Host(host::Host::read()?),
-            Accel::Xen => Place::Dom0(host::Dom0::read()?),
+            Accel::Tcg => CellPlace::Emulation,
+            Accel::Kvm => CellPlace::Host(host::HostMachine::read()?),
+            Accel::Xen => CellPlace::Dom0(host::Dom0::read()?),
         })
     }
 
     /// Returns the choice of the user.
     pub fn accel(&self) -> Accel {
         match self {
-            Place::Emulation => Accel::Tcg,
-            Place::Host(_) => Accel::Kvm,
-            Place::Dom0(_) => Accel::Xen,
+            CellPlace::Emulation => Accel::Tcg,
+            CellPlace::Host(_) => Accel::Kvm,
+            CellPlace::Dom0(_) => Accel::Xen,
         }
     }
 
     /// Returns the machine that a cell runs on, if it is a real one.
-    pub fn machine(&self) -> Option<Machine> {
+    pub fn machine(&self) -> Option<BootedMachine> {
         let (host, xen) = match self {
-            Place::Emulation => return None,
-            Place::Host(host) => (host, None),
-            Place::Dom0(dom0) => (&dom0.host, dom0.xen.clone()),
+            CellPlace::Emulation => return None,
+            CellPlace::Host(host) => (host, None),
+            CellPlace::Dom0(dom0) => (&dom0.host, dom0.xen.clone()),
         };
-        Some(Machine {
+        Some(BootedMachine {
             cpu: host.model.clone(),
             kernel: host.release.clone(),
             xen,
@@ -61,34 +61,34 @@ impl Place {
     /// Returns why no cell can be run, if so.
     pub fn lack(&self) -> Option<&str> {
         match self {
-            Place::Emulation => None,
-            Place::Host(host) => host.lack.as_deref(),
-            Place::Dom0(dom0) => dom0.host.lack.as_deref(),
+            CellPlace::Emulation => None,
+            CellPlace::Host(host) => host.lack.as_deref(),
+            CellPlace::Dom0(dom0) => dom0.host.lack.as_deref(),
         }
     }
 
     /// Returns why this cell cannot be run here, if so.
     pub fn refusal(&self, cell: &Cell, measure: &Measure) -> Option<String> {
         match self {
-            Place::Emulation => emulation::refusal(cell, measure).map(str::to_owned),
-            Place::Host(host) => host::refusal::on_kvm(host, cell, measure),
-            Place::Dom0(dom0) => host::refusal::on_xen(dom0, cell, measure),
+            CellPlace::Emulation => emulation::refusal(cell, measure).map(str::to_owned),
+            CellPlace::Host(host) => host::refusal::on_kvm(host, cell, measure),
+            CellPlace::Dom0(dom0) => host::refusal::on_xen(dom0, cell, measure),
         }
     }
 
     /// Returns the limitation of a cell that was measured here, if any.
     pub fn caveat(&self, cell: &Cell) -> Option<&'static str> {
         match self {
-            Place::Emulation | Place::Host(_) => None,
-            Place::Dom0(dom0) => dom0.caveat(cell),
+            CellPlace::Emulation | CellPlace::Host(_) => None,
+            CellPlace::Dom0(dom0) => dom0.caveat(cell),
         }
     }
 
     /// Returns an estimate of the time for a cell.
     pub fn takes(&self, cell: &Cell, measure: &Measure) -> Duration {
         match self {
-            Place::Emulation => emulation::takes(cell, measure),
-            Place::Host(_) | Place::Dom0(_) => host::takes(cell, measure),
+            CellPlace::Emulation => emulation::takes(cell, measure),
+            CellPlace::Host(_) | CellPlace::Dom0(_) => host::takes(cell, measure),
         }
     }
 
@@ -96,8 +96,8 @@ impl Place {
     /// another.
     pub fn jobs(&self) -> usize {
         match self {
-            Place::Emulation => emulation::jobs(),
-            Place::Host(_) | Place::Dom0(_) => 1,
+            CellPlace::Emulation => emulation::jobs(),
+            CellPlace::Host(_) | CellPlace::Dom0(_) => 1,
         }
     }
 
@@ -107,22 +107,22 @@ impl Place {
     /// If the cell does not finish.
     pub fn run(&self, job: Job<'_>) -> Result<Brought> {
         match self {
-            Place::Emulation => emulation::run(job),
-            Place::Host(host) => host::run_on_kvm(host, job),
-            Place::Dom0(dom0) => host::run_on_xen(dom0, job),
+            CellPlace::Emulation => emulation::run(job),
+            CellPlace::Host(host) => host::run_on_kvm(host, job),
+            CellPlace::Dom0(dom0) => host::run_on_xen(dom0, job),
         }
     }
 
     /// Returns the parts of a cell that must be available.
-    pub fn parts(&self, cell: &Cell) -> Vec<Part> {
+    pub fn parts(&self, cell: &Cell) -> Vec<BedPart> {
         match self {
-            Place::Emulation => emulation::parts(cell),
-            Place::Host(_) | Place::Dom0(_) => {
+            CellPlace::Emulation => emulation::parts(cell),
+            CellPlace::Host(_) | CellPlace::Dom0(_) => {
                 let Some(kernel) = cell.guest_kernel else {
                     return Vec::new();
                 };
-                let measures = measuring::packaged_to_measure(cell).map(Part::Program);
-                let kernel = Part::Kernel(image(kernel, bed::Kernel::Cloud));
+                let measures = measuring::packaged_to_measure(cell).map(BedPart::Program);
+                let kernel = BedPart::Kernel(image(kernel, bed::DebianKernel::Cloud));
                 [kernel].into_iter().chain(measures).collect()
             }
         }
@@ -132,24 +132,24 @@ impl Place {
     /// in the folder for temporary files; `effects` reports the size.
     pub fn room_bytes(&self) -> u64 {
         match self {
-            Place::Emulation => 1 << 30,
-            Place::Host(_) | Place::Dom0(_) => 0,
+            CellPlace::Emulation => 1 << 30,
+            CellPlace::Host(_) | CellPlace::Dom0(_) => 0,
         }
     }
 
     /// Returns whether cells use the QEMU of this machine.
     pub fn takes_qemu(&self) -> bool {
         match self {
-            Place::Emulation | Place::Host(_) => true,
-            Place::Dom0(_) => false,
+            CellPlace::Emulation | CellPlace::Host(_) => true,
+            CellPlace::Dom0(_) => false,
         }
     }
 
     /// Returns the effects of a run on this machine.
     pub fn effects(&self) -> String {
         match self {
-            Place::Emulation => "Nothing else of this machine is changed.".to_owned(),
-            Place::Host(host) => format!(
+            CellPlace::Emulation => "Nothing else of this machine is changed.".to_owned(),
+            CellPlace::Host(host) => format!(
                 "This is Linux {release}, and time is real: leave the machine alone meanwhile. A bare cell, or \
                  the thread of a vCPU, runs on CPU {cpu}, at SCHED_FIFO 99 if the cell says so: other tasks on this CPU \
                  have to wait. A load runs on it too. All other threads of a guest run on other CPUs. A guest has 1 GB of \
@@ -159,7 +159,7 @@ impl Place {
                 cpu = host.cpu,
                 temporary = std::env::temp_dir().display()
             ),
-            Place::Dom0(dom0) => dom0.effects().unwrap_or_default(),
+            CellPlace::Dom0(dom0) => dom0.effects().unwrap_or_default(),
         }
     }
 }
@@ -169,7 +169,7 @@ mod tests {
     #![allow(clippy::unwrap_used)] // A failed `unwrap` fails the test.
 
     use super::*;
-    use crate::scenario::{Kernel, Scenario};
+    use crate::scenario::{CellKernel, Scenario};
 
     const SCENARIO: &str = r#"
         title = "t"
@@ -185,8 +185,8 @@ mod tests {
 
     #[test]
     fn on_a_host_only_a_guest_needs_packages_and_none_for_the_load() {
-        let host = Place::Host(host::Host {
-            kernel: Kernel::Ordinary,
+        let host = CellPlace::Host(host::HostMachine {
+            kernel: CellKernel::Ordinary,
             release: "6.1".to_owned(),
             model: String::new(),
             cpu: 3,
@@ -195,13 +195,19 @@ mod tests {
             lack: None,
         });
         let cells = Scenario::parse(SCENARIO).unwrap().cells();
-        let packages = |place: &Place| {
-            let parts = |cell| place.parts(cell).into_iter().map(Part::package).collect();
+        let packages = |place: &CellPlace| {
+            let parts = |cell| {
+                place
+                    .parts(cell)
+                    .into_iter()
+                    .map(BedPart::package)
+                    .collect()
+            };
             cells.iter().map(parts).collect::<Vec<Vec<_>>>()
         };
         let of_guest = vec!["linux-image-cloud-amd64", "rt-tests"];
         assert_eq!(packages(&host), [vec![], of_guest]);
-        for emulated in packages(&Place::Emulation) {
+        for emulated in packages(&CellPlace::Emulation) {
             assert!(
                 emulated.ends_with(&["rt-tests", "stress-ng"]),
                 "{emulated:?}"

@@ -4,14 +4,14 @@ use std::collections::BTreeSet;
 use std::fmt::Write;
 use std::time::Duration;
 
-use vmnoise_labs::bed::Part;
+use vmnoise_labs::bed::BedPart;
 
-use crate::place::Place;
+use crate::place::CellPlace;
 use crate::scenario::{Cell, Scenario};
 
 /// Cell in a plan.
 #[derive(Debug, Clone)]
-pub struct Planned {
+pub struct PlannedCell {
     /// Cell to run.
     pub cell: Cell,
     /// Reason why it cannot be run, if so.
@@ -21,11 +21,11 @@ pub struct Planned {
 }
 
 /// Returns all cells, or the named ones.
-pub fn cells(scenario: &Scenario, only: &[String], place: &Place) -> Vec<Planned> {
+pub fn cells(scenario: &Scenario, only: &[String], place: &CellPlace) -> Vec<PlannedCell> {
     let cells = scenario.cells().into_iter();
     let chosen = cells.filter(|cell| only.is_empty() || only.contains(&cell.name()));
     chosen
-        .map(|cell| Planned {
+        .map(|cell| PlannedCell {
             refusal: place.refusal(&cell, &scenario.measure),
             takes: place.takes(&cell, &scenario.measure),
             cell,
@@ -34,16 +34,16 @@ pub fn cells(scenario: &Scenario, only: &[String], place: &Place) -> Vec<Planned
 }
 
 /// Returns the estimated time for all cells that can be run.
-pub fn estimate(planned: &[Planned], place: &Place) -> Duration {
+pub fn estimate(planned: &[PlannedCell], place: &CellPlace) -> Duration {
     let to_run = planned.iter().filter(|it| it.refusal.is_none());
     to_run.map(|it| it.takes).sum::<Duration>() / u32::try_from(place.jobs()).unwrap_or(1)
 }
 
 /// Returns the output of `vmnoise-lab plan`.
-pub fn text(scenario: &Scenario, planned: &[Planned], place: &Place) -> String {
+pub fn text(scenario: &Scenario, planned: &[PlannedCell], place: &CellPlace) -> String {
     let mut text = format!("{}\n{}\n\n", scenario.title, scenario.source);
     let mut packages = BTreeSet::new();
-    for Planned {
+    for PlannedCell {
         cell,
         refusal,
         takes,
@@ -54,7 +54,7 @@ pub fn text(scenario: &Scenario, planned: &[Planned], place: &Place) -> String {
             Some(why) => _ = writeln!(text, "  {name:32} not run: {why}"),
             None => {
                 _ = writeln!(text, "  {name:32} about {} s", takes.as_secs());
-                packages.extend(place.parts(cell).into_iter().map(Part::package));
+                packages.extend(place.parts(cell).into_iter().map(BedPart::package));
             }
         }
     }
@@ -92,7 +92,7 @@ mod tests {
     #[test]
     fn a_cell_says_what_it_needs() {
         let scenario = scenario("kvm-and-xen");
-        let place = Place::Emulation;
+        let place = CellPlace::Emulation;
         let planned = |cell: &str| cells(&scenario, &[cell.to_owned()], &place);
         let text = |cell: &str| text(&scenario, &planned(cell), &place);
         let kvm = text("kvm-rt-ordinary");
@@ -114,10 +114,10 @@ mod tests {
     #[test]
     fn what_cannot_be_had_is_said_before_time_is_spent() {
         let scenario = scenario("isolation");
-        let planned = cells(&scenario, &[], &Place::Emulation);
+        let planned = cells(&scenario, &[], &CellPlace::Emulation);
         let refused: Vec<bool> = planned.iter().map(|it| it.refusal.is_some()).collect();
         assert_eq!(refused, [false, true, true, true]);
-        let text = text(&scenario, &planned, &Place::Emulation);
+        let text = text(&scenario, &planned, &CellPlace::Emulation);
         assert!(text.contains("needs a real host"));
     }
 }

@@ -12,17 +12,17 @@ use anyhow::{Context, Result};
 use sha2::{Digest, Sha256};
 use vmnoise_labs::binary;
 
-use crate::figures::Figures;
-use crate::folder::{Ended, Folder};
+use crate::figures::RepetitionFigures;
+use crate::folder::{CellEnd, Folder};
 use crate::measuring::{self, Brought, Job};
-use crate::place::Place;
-use crate::plan::Planned;
+use crate::place::CellPlace;
+use crate::plan::PlannedCell;
 
 const CONSOLE: &str = "console.txt";
 
 /// Step of a run.
 #[derive(Debug)]
-pub enum Step<'a> {
+pub enum RunStep<'a> {
     /// A cell was measured before and is kept.
     Kept(&'a str),
     /// A cell cannot be run here; the second text is the reason.
@@ -30,7 +30,7 @@ pub enum Step<'a> {
     /// A cell begins.
     Begins(&'a str),
     /// A cell has ended; the number is that of the remaining cells.
-    Ended(&'a Ended, usize),
+    Ended(&'a CellEnd, usize),
 }
 
 /// Runs the cells that have not been measured yet. When `asked_to_end` becomes true, no further
@@ -42,26 +42,26 @@ pub enum Step<'a> {
 /// If results cannot be written. A failed cell is stored as failed, and the other cells continue.
 pub fn run(
     folder: &Folder,
-    planned: Vec<Planned>,
-    place: &Place,
+    planned: Vec<PlannedCell>,
+    place: &CellPlace,
     seed: u64,
     asked_to_end: &Arc<AtomicBool>,
-    report: &(dyn Fn(Step<'_>) + Sync),
+    report: &(dyn Fn(RunStep<'_>) + Sync),
 ) -> Result<usize> {
     let version = version()?;
     let mut waiting = VecDeque::new();
-    for Planned { cell, refusal, .. } in planned {
+    for PlannedCell { cell, refusal, .. } in planned {
         let name = cell.name();
         let ended = folder.ended(&name)?;
         match (refusal, ended) {
-            (Some(why), _) => report(Step::Refused(&name, &why)),
+            (Some(why), _) => report(RunStep::Refused(&name, &why)),
             (None, Some(ended))
                 if ended.failure.is_none()
                     && ended.accel == place.accel()
                     && ended.seed == seed
                     && ended.version == version =>
             {
-                report(Step::Kept(&name));
+                report(RunStep::Kept(&name));
             }
             (None, _) => waiting.push_back(cell),
         }
@@ -74,7 +74,7 @@ pub fn run(
             let Some(cell) = lock(&waiting).0.pop_front() else {
                 return Ok(());
             };
-            report(Step::Begins(&cell.name()));
+            report(RunStep::Begins(&cell.name()));
             let job = Job {
                 cell: &cell,
                 measure: &folder.scenario.measure,
@@ -91,7 +91,7 @@ pub fn run(
                     waiting.1 -= 1;
                     waiting.1
                 };
-                report(Step::Ended(&ended, left));
+                report(RunStep::Ended(&ended, left));
             }
         }
         Ok(())
@@ -125,10 +125,10 @@ fn version() -> Result<String> {
     Ok(format!("{} {digest}", env!("CARGO_PKG_VERSION")))
 }
 
-fn measured(folder: &Folder, place: &Place, version: &str, job: Job<'_>) -> Result<Ended> {
+fn measured(folder: &Folder, place: &CellPlace, version: &str, job: Job<'_>) -> Result<CellEnd> {
     let begun = Instant::now();
     let name = job.cell.name();
-    let mut ended = Ended {
+    let mut ended = CellEnd {
         cell: name.clone(),
         accel: place.accel(),
         machine: place.machine(),
@@ -166,11 +166,11 @@ fn measured(folder: &Folder, place: &Place, version: &str, job: Job<'_>) -> Resu
     Ok(ended)
 }
 
-fn repetitions(kept: &Path, job: Job<'_>) -> Result<Vec<Figures>> {
+fn repetitions(kept: &Path, job: Job<'_>) -> Result<Vec<RepetitionFigures>> {
     let Job { cell, measure, .. } = job;
     let host = Some(kept.join(measuring::HOST)).filter(|host| host.is_file());
     let repetitions = measuring::files(cell, measure);
-    let figures =
-        repetitions.map(|file| Figures::of(&kept.join(file), host.as_deref(), cell.workload));
+    let figures = repetitions
+        .map(|file| RepetitionFigures::of(&kept.join(file), host.as_deref(), cell.workload));
     figures.collect()
 }

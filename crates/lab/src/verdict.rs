@@ -3,12 +3,12 @@
 use std::fmt;
 
 use crate::accel::Accel;
-use crate::figures::Figures;
+use crate::figures::RepetitionFigures;
 use crate::scenario::{Conclusion, Statistic};
 
 /// Verdict on a conclusion.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Verdict {
+pub enum PaperVerdict {
     /// The conclusion holds for each pair of repetitions of its two cells.
     Reproduced,
     /// The conclusion holds for no pair.
@@ -17,12 +17,12 @@ pub enum Verdict {
     CannotBeJudged(String),
 }
 
-impl fmt::Display for Verdict {
+impl fmt::Display for PaperVerdict {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Verdict::Reproduced => f.write_str("reproduced"),
-            Verdict::NotReproduced => f.write_str("not reproduced"),
-            Verdict::CannotBeJudged(why) => {
+            PaperVerdict::Reproduced => f.write_str("reproduced"),
+            PaperVerdict::NotReproduced => f.write_str("not reproduced"),
+            PaperVerdict::CannotBeJudged(why) => {
                 write!(f, "cannot be judged in this environment: {why}")
             }
         }
@@ -31,9 +31,9 @@ impl fmt::Display for Verdict {
 
 /// Verdict on a conclusion, with the measured range.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Judged {
+pub struct ConclusionVerdict {
     /// Verdict.
-    pub verdict: Verdict,
+    pub verdict: PaperVerdict,
     /// Smallest and largest quotient of any two repetitions, or part of any repetition.
     pub quotients: Option<[f64; 2]>,
 }
@@ -43,28 +43,28 @@ pub struct Judged {
 pub fn judge(
     conclusion: &Conclusion,
     accel: Accel,
-    of: &[Figures],
-    by: Option<&[Figures]>,
-) -> Judged {
+    of: &[RepetitionFigures],
+    by: Option<&[RepetitionFigures]>,
+) -> ConclusionVerdict {
     let quotients = quotients(conclusion.statistic, of, by);
     let not_here = conclusion.not_in_emulation.as_ref();
     let verdict = match (not_here.filter(|_| accel == Accel::Tcg), &quotients) {
-        (_, None) if of.is_empty() || by.is_some_and(<[Figures]>::is_empty) => {
-            Verdict::CannotBeJudged("a cell was not measured".to_owned())
+        (_, None) if of.is_empty() || by.is_some_and(<[RepetitionFigures]>::is_empty) => {
+            PaperVerdict::CannotBeJudged("a cell was not measured".to_owned())
         }
-        (_, None) => Verdict::CannotBeJudged("no such figure was measured".to_owned()),
-        (Some(why), Some(_)) => Verdict::CannotBeJudged(why.clone()),
+        (_, None) => PaperVerdict::CannotBeJudged("no such figure was measured".to_owned()),
+        (Some(why), Some(_)) => PaperVerdict::CannotBeJudged(why.clone()),
         (None, Some(quotients)) => {
             let agreed = quotients.iter().filter(|it| conclusion.agrees(**it));
             match agreed.count() {
-                0 => Verdict::NotReproduced,
-                all if all == quotients.len() => Verdict::Reproduced,
-                _ => Verdict::CannotBeJudged("its repetitions disagree".to_owned()),
+                0 => PaperVerdict::NotReproduced,
+                all if all == quotients.len() => PaperVerdict::Reproduced,
+                _ => PaperVerdict::CannotBeJudged("its repetitions disagree".to_owned()),
             }
         }
     };
     let range = quotients.map(|all| all.iter().fold([f64::INFINITY, 0.0], range));
-    Judged {
+    ConclusionVerdict {
         verdict,
         quotients: range,
     }
@@ -75,8 +75,12 @@ fn range([least, most]: [f64; 2], it: &f64) -> [f64; 2] {
 }
 
 /// Returns the quotients of all pairs of repetitions, or the figures of the single cell.
-fn quotients(statistic: Statistic, of: &[Figures], by: Option<&[Figures]>) -> Option<Vec<f64>> {
-    let figures = |cell: &[Figures]| {
+fn quotients(
+    statistic: Statistic,
+    of: &[RepetitionFigures],
+    by: Option<&[RepetitionFigures]>,
+) -> Option<Vec<f64>> {
+    let figures = |cell: &[RepetitionFigures]| {
         let all = cell.iter().map(|it| it.statistic(statistic));
         all.collect::<Option<Vec<f64>>>()
     };
@@ -94,11 +98,11 @@ mod tests {
 
     use super::*;
 
-    fn cell(worst_ns: &[u64]) -> Vec<Figures> {
-        let figures = worst_ns.iter().map(|&worst_ns| Figures {
+    fn cell(worst_ns: &[u64]) -> Vec<RepetitionFigures> {
+        let figures = worst_ns.iter().map(|&worst_ns| RepetitionFigures {
             lengths: vec![(worst_ns, 1)],
             worst_ns,
-            ..Figures::default()
+            ..RepetitionFigures::default()
         });
         figures.collect()
     }
@@ -121,9 +125,9 @@ mod tests {
         let verdict = |of: &[u64], by: &[u64]| {
             judge(&lower(), Accel::Tcg, &cell(of), Some(&cell(by))).verdict
         };
-        assert_eq!(verdict(&[10, 20], &[40, 50]), Verdict::Reproduced);
-        assert_eq!(verdict(&[30, 40], &[40, 50]), Verdict::NotReproduced);
-        let disagree = Verdict::CannotBeJudged("its repetitions disagree".to_owned());
+        assert_eq!(verdict(&[10, 20], &[40, 50]), PaperVerdict::Reproduced);
+        assert_eq!(verdict(&[30, 40], &[40, 50]), PaperVerdict::NotReproduced);
+        let disagree = PaperVerdict::CannotBeJudged("its repetitions disagree".to_owned());
         assert_eq!(verdict(&[10, 30], &[40, 50]), disagree);
     }
 
@@ -136,16 +140,16 @@ mod tests {
         };
         let verdict =
             |of: &[u64], by: &[u64]| judge(&alike, Accel::Tcg, &cell(of), Some(&cell(by))).verdict;
-        let disagree = Verdict::CannotBeJudged("its repetitions disagree".to_owned());
+        let disagree = PaperVerdict::CannotBeJudged("its repetitions disagree".to_owned());
         assert_eq!(verdict(&[50, 100], &[50, 100]), disagree);
-        assert_eq!(verdict(&[100, 110], &[100]), Verdict::Reproduced);
-        assert_eq!(verdict(&[10, 1_000], &[100]), Verdict::NotReproduced);
+        assert_eq!(verdict(&[100, 110], &[100]), PaperVerdict::Reproduced);
+        assert_eq!(verdict(&[10, 1_000], &[100]), PaperVerdict::NotReproduced);
     }
 
     #[test]
     fn the_same_figures_are_no_lower() {
         let judged = judge(&lower(), Accel::Tcg, &cell(&[40]), Some(&cell(&[40])));
-        assert_eq!(judged.verdict, Verdict::NotReproduced);
+        assert_eq!(judged.verdict, PaperVerdict::NotReproduced);
         assert_eq!(judged.quotients, Some([1.0, 1.0]));
     }
 
@@ -157,10 +161,10 @@ mod tests {
             ..lower()
         };
         let verdict = |of: &[u64]| judge(&higher, Accel::Tcg, &cell(of), Some(&cell(&[2]))).verdict;
-        assert_eq!(verdict(&[20]), Verdict::Reproduced);
-        assert_eq!(verdict(&[19]), Verdict::NotReproduced);
+        assert_eq!(verdict(&[20]), PaperVerdict::Reproduced);
+        assert_eq!(verdict(&[19]), PaperVerdict::NotReproduced);
         let of_nothing = judge(&higher, Accel::Tcg, &cell(&[20]), Some(&cell(&[0]))).verdict;
-        assert_eq!(of_nothing, Verdict::Reproduced);
+        assert_eq!(of_nothing, PaperVerdict::Reproduced);
     }
 
     #[test]
@@ -173,10 +177,12 @@ mod tests {
             ..lower()
         };
         let verdict = |unexplained_ns: &[u64]| {
-            let figures = unexplained_ns.iter().map(|&unexplained_ns| Figures {
-                unexplained_ns,
-                ..cell(&[100])[0].clone()
-            });
+            let figures = unexplained_ns
+                .iter()
+                .map(|&unexplained_ns| RepetitionFigures {
+                    unexplained_ns,
+                    ..cell(&[100])[0].clone()
+                });
             judge(
                 &mostly_explained,
                 Accel::Tcg,
@@ -185,11 +191,11 @@ mod tests {
             )
             .verdict
         };
-        assert_eq!(verdict(&[5, 0]), Verdict::Reproduced);
-        assert_eq!(verdict(&[6, 100]), Verdict::NotReproduced);
-        let disagree = Verdict::CannotBeJudged("its repetitions disagree".to_owned());
+        assert_eq!(verdict(&[5, 0]), PaperVerdict::Reproduced);
+        assert_eq!(verdict(&[6, 100]), PaperVerdict::NotReproduced);
+        let disagree = PaperVerdict::CannotBeJudged("its repetitions disagree".to_owned());
         assert_eq!(verdict(&[5, 6]), disagree);
-        assert_ne!(verdict(&[]), Verdict::Reproduced);
+        assert_ne!(verdict(&[]), PaperVerdict::Reproduced);
     }
 
     #[test]
@@ -200,16 +206,16 @@ mod tests {
             ..lower()
         };
         let verdict = |light_exits, heavy_exits| {
-            let figures = Figures {
+            let figures = RepetitionFigures {
                 light: light_exits,
                 heavy: heavy_exits,
-                ..Figures::default()
+                ..RepetitionFigures::default()
             };
             judge(&light, Accel::Tcg, &[figures], None).verdict
         };
-        assert_eq!(verdict(Some(9), Some(1)), Verdict::Reproduced);
-        assert_eq!(verdict(Some(1), Some(9)), Verdict::NotReproduced);
-        let nothing = Verdict::CannotBeJudged("no such figure was measured".to_owned());
+        assert_eq!(verdict(Some(9), Some(1)), PaperVerdict::Reproduced);
+        assert_eq!(verdict(Some(1), Some(9)), PaperVerdict::NotReproduced);
+        let nothing = PaperVerdict::CannotBeJudged("no such figure was measured".to_owned());
         assert_eq!(verdict(None, Some(0)), nothing, "it was not witnessed");
         assert_eq!(verdict(Some(0), Some(0)), nothing);
     }
@@ -217,7 +223,7 @@ mod tests {
     #[test]
     fn without_a_cell_or_where_emulation_cannot_tell_nothing_is_said() {
         let judged = judge(&lower(), Accel::Tcg, &[], Some(&cell(&[40])));
-        assert!(matches!(judged.verdict, Verdict::CannotBeJudged(_)));
+        assert!(matches!(judged.verdict, PaperVerdict::CannotBeJudged(_)));
         assert_eq!(judged.quotients, None);
         let nowhere = Conclusion {
             not_in_emulation: Some("one CPU".to_owned()),
@@ -226,10 +232,10 @@ mod tests {
         let judged = judge(&nowhere, Accel::Tcg, &cell(&[10]), Some(&cell(&[40])));
         assert_eq!(
             judged.verdict,
-            Verdict::CannotBeJudged("one CPU".to_owned())
+            PaperVerdict::CannotBeJudged("one CPU".to_owned())
         );
         let on_a_host = judge(&nowhere, Accel::Kvm, &cell(&[10]), Some(&cell(&[40])));
-        assert_eq!(on_a_host.verdict, Verdict::Reproduced);
+        assert_eq!(on_a_host.verdict, PaperVerdict::Reproduced);
         let judged = judge(&lower(), Accel::Tcg, &cell(&[0]), Some(&cell(&[0])));
         assert_eq!(judged.quotients, None);
     }

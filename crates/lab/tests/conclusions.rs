@@ -2,18 +2,22 @@
 //! which they do not: the papers' own figures where there are any, otherwise invented ones.
 
 use vmnoise_lab::accel::Accel;
-use vmnoise_lab::figures::Figures;
+use vmnoise_lab::figures::RepetitionFigures;
 use vmnoise_lab::library;
 use vmnoise_lab::scenario::Scenario;
-use vmnoise_lab::verdict::{Verdict, judge};
+use vmnoise_lab::verdict::{PaperVerdict, judge};
 
 /// Checks that each conclusion holds for the figures of `right`, and none for those of `wrong`.
-fn told_apart(scenario: &str, right: impl Fn(&str) -> Figures, wrong: impl Fn(&str) -> Figures) {
+fn told_apart(
+    scenario: &str,
+    right: impl Fn(&str) -> RepetitionFigures,
+    wrong: impl Fn(&str) -> RepetitionFigures,
+) {
     let scenario = Scenario::parse(library::text(scenario).unwrap()).unwrap();
     assert!(!scenario.conclusion.is_empty());
     for conclusion in &scenario.conclusion {
-        let worlds: [&dyn Fn(&str) -> Figures; 2] = [&right, &wrong];
-        let verdicts = [Verdict::Reproduced, Verdict::NotReproduced];
+        let worlds: [&dyn Fn(&str) -> RepetitionFigures; 2] = [&right, &wrong];
+        let verdicts = [PaperVerdict::Reproduced, PaperVerdict::NotReproduced];
         for (world, verdict) in worlds.into_iter().zip(verdicts) {
             let of = [world(&conclusion.of)];
             let by = conclusion.by.as_deref().map(|by| [world(by)]);
@@ -22,24 +26,24 @@ fn told_apart(scenario: &str, right: impl Fn(&str) -> Figures, wrong: impl Fn(&s
             assert_eq!(judged.verdict, verdict, "{}", conclusion.text);
             let emulated = judge(conclusion, Accel::Tcg, &of, by).verdict;
             let why = conclusion.not_in_emulation.clone();
-            let expected = why.map_or(verdict, Verdict::CannotBeJudged);
+            let expected = why.map_or(verdict, PaperVerdict::CannotBeJudged);
             assert_eq!(emulated, expected, "{}", conclusion.text);
         }
     }
 }
 
 /// Returns the figures of one gap or latency.
-fn worst(ns: u64) -> Figures {
-    Figures {
+fn worst(ns: u64) -> RepetitionFigures {
+    RepetitionFigures {
         lengths: vec![(ns, 1)],
         worst_ns: ns,
-        ..Figures::default()
+        ..RepetitionFigures::default()
     }
 }
 
 /// Returns the same with the time that a second of polling lost.
-fn noise(worst_ns: u64, taken_ns: u64) -> Figures {
-    Figures {
+fn noise(worst_ns: u64, taken_ns: u64) -> RepetitionFigures {
+    RepetitionFigures {
         shares_ns: [("irq".to_owned(), taken_ns)].into(),
         runtime_ns: 1_000_000_000,
         ..worst(worst_ns)
@@ -62,9 +66,9 @@ fn a_tuned_host_that_takes_nothing_has_no_gap_that_is_too_long() {
     let nothing = |cell: &str| match cell {
         "as-is-other" => noise(13_045_000, 5_484_000),
         "as-is-fifo1" => noise(50_946, 5_484_000),
-        _ => Figures {
+        _ => RepetitionFigures {
             runtime_ns: 1_000_000_000,
-            ..Figures::default()
+            ..RepetitionFigures::default()
         },
     };
     told_apart("osnoise-tuned", nothing, |_| noise(50_946, 5_484_000));
@@ -73,7 +77,7 @@ fn a_tuned_host_that_takes_nothing_has_no_gap_that_is_too_long() {
 #[test]
 fn a_task_at_fifo_1_is_not_kept_waiting_by_ordinary_ones() {
     let papers = |cell: &str| match cell {
-        "other" => Figures {
+        "other" => RepetitionFigures {
             load_ns: 13_000_000,
             unexplained_ns: 10_000,
             ..worst(13_045_000)
@@ -81,11 +85,11 @@ fn a_task_at_fifo_1_is_not_kept_waiting_by_ordinary_ones() {
         _ => worst(50_946),
     };
     let the_other_way_round = |cell: &str| match cell {
-        "other" => Figures {
+        "other" => RepetitionFigures {
             unexplained_ns: 40_000,
             ..worst(50_946)
         },
-        _ => Figures {
+        _ => RepetitionFigures {
             load_ns: 13_000_000,
             ..worst(13_045_000)
         },
@@ -95,7 +99,7 @@ fn a_task_at_fifo_1_is_not_kept_waiting_by_ordinary_ones() {
 
 #[test]
 fn a_tail_is_that_of_packets_where_they_are_received() {
-    let received = || Figures {
+    let received = || RepetitionFigures {
         net_rx_ns: 45_816,
         ..worst(50_946)
     };
@@ -112,10 +116,10 @@ fn a_tail_is_that_of_packets_where_they_are_received() {
 
 #[test]
 fn cyclictest_and_timerlat_say_the_same() {
-    let latencies = |median_ns, worst_ns| Figures {
+    let latencies = |median_ns, worst_ns| RepetitionFigures {
         lengths: vec![(median_ns, 99), (worst_ns, 1)],
         worst_ns,
-        ..Figures::default()
+        ..RepetitionFigures::default()
     };
     let alike = move |cell: &str| match cell {
         "rt-cyclictest" => latencies(3_656, 20_000),

@@ -3,7 +3,7 @@
 
 use serde_json::Value;
 
-use crate::program::Place;
+use crate::program::ProgramFolder;
 
 /// Two guests with a load: one whose host kernel is the running one, and one that needs another.
 const RUN: &str = "vmnoise-lab run kvm-and-xen-under-load --accel kvm -o /tmp/run --only kvm-ordinary-ordinary kvm-rt-rt";
@@ -13,7 +13,7 @@ const RUN_IN_DOM0: &str = "vmnoise-lab run xen-guest-types --accel xen --repeat 
 
 #[test]
 fn a_plan_for_this_machine_says_what_is_not_run_and_what_happens_to_it() {
-    let place = Place::with("");
+    let place = ProgramFolder::with("");
     let plan = place.said(&["plan", "kvm-and-xen", "--accel", "kvm"]);
     assert!(plan.contains("`--accel xen`"), "cells of Xen: {plan}");
     assert!(plan.contains("reboot into a"), "of another kernel: {plan}");
@@ -27,7 +27,7 @@ fn a_plan_for_this_machine_says_what_is_not_run_and_what_happens_to_it() {
 /// No machine that runs tests is a Dom0.
 #[test]
 fn without_xen_a_plan_says_what_to_boot_and_nothing_is_run() {
-    let place = Place::with("");
+    let place = ProgramFolder::with("");
     let remedy = "boot Xen and this kernel as its Dom0 (package xen-system-amd64)";
     let plan = place.said(&["plan", "kvm-and-xen", "--accel", "xen"]);
     assert!(plan.contains(remedy), "{plan}");
@@ -44,7 +44,7 @@ mod lab_full {
     mod own_suite {
         use std::path::PathBuf;
 
-        use vmnoise_labs::bed::{CommandOutput, Kernel, Lab, XenLab};
+        use vmnoise_labs::bed::{CommandOutput, DebianKernel, Lab, XenLab};
         use vmnoise_labs::lab_program;
 
         use super::super::*;
@@ -82,7 +82,9 @@ mod lab_full {
 
         #[test]
         fn a_host_boots_its_guest_itself_and_explains_it() {
-            let mut lab = Lab::kernel(Kernel::Cloud).virtual_time(0).boots_guests();
+            let mut lab = Lab::kernel(DebianKernel::Cloud)
+                .virtual_time(0)
+                .boots_guests();
             for program in programs() {
                 lab = lab.program(&program);
             }

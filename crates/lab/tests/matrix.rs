@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use crate::program::{Place, child_of};
+use crate::program::{ProgramFolder, child_of};
 
 /// A host, KVM on an ordinary and on a real-time kernel, and a PV guest of Xen, all with a load.
 const SCENARIO: &str = r#"
@@ -69,7 +69,7 @@ repeat = 2
 
 #[test]
 fn what_is_asked_for_is_checked_before_time_is_spent() {
-    let place = Place::with(SCENARIO);
+    let place = ProgramFolder::with(SCENARIO);
     let plan = place.said(&["plan", "scenario.toml", "--only", "kvm-rt"]);
     assert!(
         plan.contains("kvm-rt") && plan.contains("linux-image-rt-amd64"),
@@ -93,7 +93,7 @@ mod virtual_time {
     /// By the clock of the guest, and by the recording of its host.
     #[test]
     fn an_exit_is_measured_on_both_sides() {
-        let place = Place::with(EXITS);
+        let place = ProgramFolder::with(EXITS);
         println!("{}", place.said(&["run", "scenario.toml", "-o", "run"]));
         for (cell, [light, heavy]) in [("cpuid", [true, false]), ("io", [false, true])] {
             let ended = place.json(&format!("run/{cell}/cell.json"));
@@ -133,7 +133,7 @@ mod virtual_time {
     /// Service managers and `kill` signal only the program, and not its children.
     #[test]
     fn who_asks_it_to_end_is_rid_of_its_machines_too() {
-        let place = Place::with(SCENARIO);
+        let place = ProgramFolder::with(SCENARIO);
         let arguments = [
             "run",
             "scenario.toml",
@@ -163,7 +163,7 @@ mod virtual_time {
     #[test]
     fn a_kvm_cell_and_a_xen_cell_are_measured_and_explained() {
         let cells = ["kvm-ordinary", "xen-ordinary"];
-        let place = Place::with(SCENARIO);
+        let place = ProgramFolder::with(SCENARIO);
         let run = ["run", "scenario.toml", "-o", "run", "--only"];
         println!("{}", place.said(&[&run[..], &cells].concat()));
         assert_measured(&place, &cells);
@@ -171,7 +171,7 @@ mod virtual_time {
 }
 
 /// Checks that these cells were measured, and that the cause of the worst wake-up was found.
-fn assert_measured(place: &Place, cells: &[&str]) {
+fn assert_measured(place: &ProgramFolder, cells: &[&str]) {
     for cell in cells {
         let ended = place.json(&format!("run/{cell}/cell.json"));
         assert_eq!(ended["failure"], Value::Null, "{ended}");
@@ -216,7 +216,7 @@ mod lab_full {
 
         #[test]
         fn cells_are_measured_once_and_explained() {
-            let place = Place::with(SCENARIO);
+            let place = ProgramFolder::with(SCENARIO);
             let run = [&["run", "scenario.toml", "-o", "run", "--only"][..], &CELLS].concat();
             println!("{}", place.said(&run));
             assert_measured(&place, &CELLS);
@@ -243,7 +243,7 @@ mod lab_full {
         #[test]
         fn the_same_seed_gives_the_same_cells_to_the_last_bit_and_another_does_not() {
             let cells = ["bare-ordinary", "kvm-ordinary", "xen-ordinary"];
-            let place = Place::with(SCENARIO);
+            let place = ProgramFolder::with(SCENARIO);
             for folder in ["first", "second"] {
                 let run = ["run", "scenario.toml", "-o", folder, "--only"];
                 place.said(&[&run[..], &cells].concat());

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use crate::program::Place;
+use crate::program::ProgramFolder;
 
 const SCENARIO: &str = r#"
 title = "Packets for tests"
@@ -24,7 +24,7 @@ mod virtual_time {
 
     #[test]
     fn what_receives_packets_is_named_and_is_not_there_without_them() {
-        let place = Place::with(SCENARIO);
+        let place = ProgramFolder::with(SCENARIO);
         println!("{}", place.said(&["run", "scenario.toml", "-o", "run"]));
         let measured = |cell: &str| {
             let ended = place.json(&format!("run/{cell}/cell.json"));

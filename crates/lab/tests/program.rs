@@ -7,16 +7,16 @@ use serde_json::Value;
 use tempfile::TempDir;
 
 /// Temporary folder in which runs have their folders.
-pub struct Place {
+pub struct ProgramFolder {
     folder: TempDir,
 }
 
-impl Place {
+impl ProgramFolder {
     /// Creates a folder with this scenario.
-    pub fn with(scenario: &str) -> Place {
+    pub fn with(scenario: &str) -> ProgramFolder {
         let folder = tempfile::tempdir().unwrap();
         std::fs::write(folder.path().join("scenario.toml"), scenario).unwrap();
-        Place { folder }
+        ProgramFolder { folder }
     }
 
     pub fn path(&self, name: &str) -> PathBuf {

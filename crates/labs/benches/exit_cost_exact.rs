@@ -9,7 +9,7 @@
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail, ensure};
-use vmnoise_labs::bed::{CommandOutput, Kernel, Lab, Suite};
+use vmnoise_labs::bed::{CommandOutput, DebianKernel, DebianSuite, Lab};
 use vmnoise_labs::installed::{LOADER, with_libraries};
 use vmnoise_labs::lab_program;
 
@@ -62,10 +62,14 @@ fn main() -> Result<()> {
         || rows()
             .iter()
             .any(|row| chosen.iter().any(|word| row.what.contains(word.as_str())));
-    let suites = [Suite::Own, Suite::Trixie, Suite::TrixieBackports];
+    let suites = [
+        DebianSuite::Own,
+        DebianSuite::Trixie,
+        DebianSuite::TrixieBackports,
+    ];
     for suite in suites.into_iter().filter(|_| is_of_exits) {
         let mut untraced = None;
-        let is_in = |row: &&Row| is_chosen(row) && (suite == Suite::Own || row.is_ours);
+        let is_in = |row: &&Row| is_chosen(row) && (suite == DebianSuite::Own || row.is_ours);
         for row in rows().iter().filter(is_in) {
             let (kernel, exits) = measured(row, suite).context(row.what)?;
             let untraced = *untraced.get_or_insert_with(|| {
@@ -102,7 +106,7 @@ fn print_thesis() {
 fn print_gate() -> Result<()> {
     println!("{GATE}, in instructions");
     // Not on 7.3: since 6.19 task storage needs CMPXCHG16B, which a lab's CPU lacks.
-    for suite in [Suite::Own, Suite::Trixie] {
+    for suite in [DebianSuite::Own, DebianSuite::Trixie] {
         let (kernel, empty) = at_switch(suite, LOADED, &bpftrace("empty.bt"), || {
             bpftrace_files("empty.bt")
         })?;
@@ -118,12 +122,12 @@ fn print_gate() -> Result<()> {
 /// Returns the kernel, and the mean cost of a tracer's program at switches. Nearly all of them are
 /// a vCPU's: a task takes its CPU every 200 µs.
 fn at_switch(
-    suite: Suite,
+    suite: DebianSuite,
     name: &str,
     command: &str,
     files: impl Fn() -> Result<Vec<PathBuf>>,
 ) -> Result<(String, f64)> {
-    let mut lab = Lab::kernel(Kernel::Cloud).from(suite).virtual_time(0);
+    let mut lab = Lab::kernel(DebianKernel::Cloud).from(suite).virtual_time(0);
     for program in ["lab-tracefs", "lab-scrape", "lab-disturb", "lab-switches"] {
         lab = lab.program(&lab_program(program)?);
     }
@@ -220,7 +224,7 @@ fn rows() -> Vec<Row> {
 }
 
 /// Returns the kernel, and the exit of each exercise with this tracer.
-fn measured(row: &Row, suite: Suite) -> Result<(String, [Exit; 2])> {
+fn measured(row: &Row, suite: DebianSuite) -> Result<(String, [Exit; 2])> {
     let exercise = |(name, _)| format!("vmnoise microvm --exercise {name} -d 20ms --format json");
     let exercises = EXERCISES.map(exercise);
     let mut commands = Vec::new();
@@ -233,7 +237,7 @@ fn measured(row: &Row, suite: Suite) -> Result<(String, [Exit; 2])> {
         }
     }
     let commands: Vec<&str> = commands.iter().map(String::as_str).collect();
-    let mut lab = Lab::kernel(Kernel::Cloud)
+    let mut lab = Lab::kernel(DebianKernel::Cloud)
         .from(suite)
         .virtual_time(0)
         .program(&lab_program("lab-tracefs")?);

@@ -7,7 +7,7 @@ use std::process::Command;
 
 use anyhow::{Context, Result, ensure};
 use serde_json::Value;
-use vmnoise_labs::Run;
+use vmnoise_labs::VmnoiseRun;
 
 const ROUNDS: usize = 3;
 const SECONDS: u64 = 5;
@@ -31,7 +31,7 @@ fn microvm(cpu: u32) -> Result<(u64, f64)> {
     let duration = format!("{SECONDS}s");
     let threshold = format!("{THRESHOLD_US}us");
     let arguments = ["--duration", &duration, "--threshold", &threshold];
-    let summary = Run::microvm(cpu, &arguments)?.summary()?;
+    let summary = VmnoiseRun::microvm(cpu, &arguments)?.summary()?;
     let cpu = &summary["cpus"][0];
     let number = |key: &str| cpu[key].as_u64().with_context(|| key.to_owned());
     Ok((number("gaps")?, number("max_gap_ns")? as f64 / 1e3))

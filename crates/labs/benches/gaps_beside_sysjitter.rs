@@ -12,10 +12,10 @@ use std::time::Duration;
 use anyhow::{Context, Result, ensure};
 use serde_json::Value;
 use vmnoise_events::{Event, Gap};
-use vmnoise_labs::bed::{Kernel, Lab};
-use vmnoise_labs::polled::Polled;
-use vmnoise_labs::{Burst, Disturber, Run, lab_program};
-use vmnoise_recording::Reader;
+use vmnoise_labs::bed::{DebianKernel, Lab};
+use vmnoise_labs::polled::PolledRun;
+use vmnoise_labs::{Burst, Disturber, VmnoiseRun, lab_program};
+use vmnoise_recording::RecordingReader;
 
 const CPU: u32 = 1;
 const BURSTS_HZ: u32 = 97;
@@ -38,11 +38,11 @@ fn in_the_lab() -> Result<u64> {
     // With one CPU the tool's own threads run only when the kernel throttles its poller, so its end
     // waits for that.
     let ours = "vmnoise osnoise --cpus 0 --priority f:49 --duration 200ms --format json";
-    let report = Lab::kernel(Kernel::Cloud)
+    let report = Lab::kernel(DebianKernel::Cloud)
         .virtual_time(0)
         .program(&lab_program("lab-poll")?)
         .run(&[reference, ours])?;
-    let polled: Polled = serde_json::from_str(&report.outputs[0].stdout)?;
+    let polled: PolledRun = serde_json::from_str(&report.outputs[0].stdout)?;
     let summary: Value = serde_json::from_str(&report.outputs[1].stdout)
         .with_context(|| report.outputs[1].stderr.clone())?;
     let cpu = &summary["cpus"][0];
@@ -79,7 +79,7 @@ fn on_this_machine() -> Result<u64> {
             .output()?;
         let said = String::from_utf8_lossy(&output.stderr);
         ensure!(output.status.success(), "lab-poll: {said}");
-        Ok(serde_json::from_slice::<Polled>(&output.stdout)?)
+        Ok(serde_json::from_slice::<PolledRun>(&output.stdout)?)
     })?;
     let gaps: Vec<_> = polled
         .gaps
@@ -94,7 +94,7 @@ fn on_this_machine() -> Result<u64> {
         let path = recording.to_str().context("a path that is not UTF-8")?;
         let arguments = ["osnoise", "--cpus", "1", "--duration", "3s", "--priority"];
         let more = ["f:49", "--format", "json", "--output", path];
-        Run::start(&[&arguments[..], &more[..]].concat())?.summary()?;
+        VmnoiseRun::start(&[&arguments[..], &more[..]].concat())?.summary()?;
         gaps_of(&recording)
     })?;
     let first = gaps.first().context("no gap at all")?.start_tsc;
@@ -118,7 +118,7 @@ fn beside_bursts<T>(folder: &Path, poll: impl FnOnce() -> Result<T>) -> Result<(
 
 fn gaps_of(recording: &Path) -> Result<Vec<Gap>> {
     let mut gaps = Vec::new();
-    Reader::open(recording)?.for_each(&mut |event| {
+    RecordingReader::open(recording)?.for_each(&mut |event| {
         if let Event::Gap(gap) = event {
             gaps.push(*gap);
         }

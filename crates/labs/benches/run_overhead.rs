@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail, ensure};
 use nix::sys::resource::{UsageWho, getrusage};
 use nix::sys::time::TimeValLike;
-use vmnoise_labs::bed::{CommandOutput, Kernel, Lab};
+use vmnoise_labs::bed::{CommandOutput, DebianKernel, Lab};
 
 const PAIRS: usize = 15;
 /// Limit of the added instructions, in percent.
@@ -67,7 +67,7 @@ fn in_lab() -> Result<()> {
         [alone.clone(), with, alone]
     });
     let commands: Vec<&str> = commands.as_flattened().iter().map(|it| &**it).collect();
-    let lab = Lab::kernel(Kernel::Cloud).virtual_time(0).compiler();
+    let lab = Lab::kernel(DebianKernel::Cloud).virtual_time(0).compiler();
     let report = lab.patience(PATIENCE).program(&own).run(&commands)?;
     let took = report.outputs.iter().map(elapsed_ms);
     let took = took.collect::<Result<Vec<f64>>>()?;

@@ -9,7 +9,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
-use vmnoise_labs::polled::Polled;
+use vmnoise_labs::polled::PolledRun;
 use vmnoise_labs::{binary, lab_program};
 use vmnoise_workload::tsc;
 
@@ -103,7 +103,7 @@ impl Peer {
 }
 
 /// Returns the gaps that the reference poller observed under a tracer.
-fn under(peer: Peer, folder: &Path) -> Result<Polled> {
+fn under(peer: Peer, folder: &Path) -> Result<PolledRun> {
     let mut tracer = peer.command(folder).map(Tracer::start).transpose()?;
     let threshold = tsc::calibrate_hz(Duration::from_millis(50)) * THRESHOLD_NS / 1_000_000_000;
     let output = Command::new(lab_program("lab-poll")?)
@@ -118,7 +118,7 @@ fn under(peer: Peer, folder: &Path) -> Result<Polled> {
 }
 
 /// Prints a run, and returns its median gap in ns.
-fn report(name: &str, polled: &Polled) -> Result<f64> {
+fn report(name: &str, polled: &PolledRun) -> Result<f64> {
     let ns = |cycles: u64| cycles as f64 * 1e9 / polled.tsc_hz as f64;
     let median_ns = ns(polled.median_tsc().context("no gap at all")?);
     println!(

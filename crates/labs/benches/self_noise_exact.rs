@@ -6,10 +6,10 @@
 #![allow(clippy::print_stdout)]
 
 use anyhow::{Context, Result, ensure};
-use vmnoise_labs::bed::{CommandOutput, Kernel, Lab};
+use vmnoise_labs::bed::{CommandOutput, DebianKernel, Lab};
 use vmnoise_labs::installed::with_libraries;
 use vmnoise_labs::lab_program;
-use vmnoise_labs::polled::Polled;
+use vmnoise_labs::polled::PolledRun;
 
 /// Reference poller: a threshold of 200 cycles, which are ns here, for 50 ticks of 4 ms. Callers
 /// append the time to wait until the tracer is set up. Every tracer's own poller waits behind it.
@@ -29,7 +29,7 @@ fn main() -> Result<()> {
     // vmnoise measures only 1 ms of every 9 s, so that the emulator need not step through its
     // polling.
     let vmnoise = "& vmnoise osnoise --cpus 0 --duration 60s --period 9s --runtime 1ms";
-    let mut lab = Lab::kernel(Kernel::Rt).virtual_time(0);
+    let mut lab = Lab::kernel(DebianKernel::Rt).virtual_time(0);
     for program in with_libraries("perf", "linux-perf")? {
         lab = lab.program(&program);
     }
@@ -95,16 +95,16 @@ fn main() -> Result<()> {
     Ok(())
 }
 
-fn polled(output: &CommandOutput) -> Result<Polled> {
+fn polled(output: &CommandOutput) -> Result<PolledRun> {
     serde_json::from_str(&output.stdout)
         .with_context(|| format!("lab-poll said: {}{}", output.stdout, output.stderr))
 }
 
-fn median(polled: &Polled) -> Result<u64> {
+fn median(polled: &PolledRun) -> Result<u64> {
     polled.median_tsc().context("no gap at all")
 }
 
 /// Returns the noise in ns per second; virtual time runs at 1 GHz.
-fn per_second(polled: &Polled) -> f64 {
+fn per_second(polled: &PolledRun) -> f64 {
     polled.noise_tsc() as f64 / polled.seconds()
 }

@@ -6,8 +6,8 @@
 use anyhow::{Context, Result};
 use serde_json::Value;
 use vmnoise_events::Event;
-use vmnoise_labs::Run;
-use vmnoise_recording::Reader;
+use vmnoise_labs::VmnoiseRun;
+use vmnoise_recording::RecordingReader;
 use vmnoise_workload::tsc;
 
 const ROUNDS: usize = 5;
@@ -23,8 +23,8 @@ fn main() -> Result<()> {
     for _ in 0..ROUNDS {
         let start_tsc = tsc::now();
         let path = recording.to_str().context("a path that is not UTF-8")?;
-        let summary = Run::microvm(1, &["--duration", "2s", "-o", path])?.summary()?;
-        let mut reader = Reader::open(&recording)?;
+        let summary = VmnoiseRun::microvm(1, &["--duration", "2s", "-o", path])?.summary()?;
+        let mut reader = RecordingReader::open(&recording)?;
         let tsc_hz = reader.facts().clock.tsc_hz;
         let mut first_tsc = None;
         reader.for_each(&mut |event| {

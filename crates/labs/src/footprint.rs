@@ -126,7 +126,7 @@ const PATIENCE: Duration = Duration::from_secs(20);
 
 /// Kernel objects that a process holds by file descriptors.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
-pub struct Held {
+pub struct OpenDescriptors {
     /// IDs of BPF programs.
     pub programs: BTreeSet<u32>,
     /// IDs of BPF maps.
@@ -137,13 +137,13 @@ pub struct Held {
     pub accounting: bool,
 }
 
-impl Held {
+impl OpenDescriptors {
     /// Reads what a running process holds (proc_pid_fdinfo(5)).
     ///
     /// # Errors
     /// If the process has ended.
-    pub fn by(pid: u32) -> Result<Held> {
-        let mut held = Held::default();
+    pub fn by(pid: u32) -> Result<OpenDescriptors> {
+        let mut held = OpenDescriptors::default();
         let folder = format!("/proc/{pid}/fd");
         for entry in fs::read_dir(&folder).context(folder)?.flatten() {
             let target = fs::read_link(entry.path()).unwrap_or_default();

@@ -11,7 +11,7 @@ pub const HOST_INTERRUPTS: [&str; 3] = ["host_irq", "host_softirq", "host_nmi"];
 
 /// A culprit that took time from a CPU, as a summary names it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Source<'a> {
+pub struct SummarySource<'a> {
     /// Share that it is part of.
     pub share: &'a str,
     /// Name, such as `local_timer:236` or `comm:tid`.
@@ -26,12 +26,12 @@ pub struct Source<'a> {
 ///
 /// # Panics
 /// If the value is not a summary.
-pub fn sources(summary: &Value) -> impl Iterator<Item = Source<'_>> {
+pub fn sources(summary: &Value) -> impl Iterator<Item = SummarySource<'_>> {
     let entries = summary["cpus"][0]["sources"].as_array();
     entries.expect("a CPU has sources").iter().map(|entry| {
         let word = |key: &str| entry[key].as_str().expect("a source has this word");
         let number = |key: &str| entry[key].as_u64().expect("a source has this number");
-        Source {
+        SummarySource {
             share: word("share"),
             name: word("name"),
             count: number("count"),

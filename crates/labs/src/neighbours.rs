@@ -6,7 +6,7 @@ use std::path::Path;
 use anyhow::{Context, Result, ensure};
 
 use crate::bed::inside::outputs;
-use crate::bed::{Kernel, Lab, Suite};
+use crate::bed::{DebianKernel, DebianSuite, Lab};
 use crate::lab_program;
 
 /// Names of the guests' VMs.
@@ -32,7 +32,7 @@ pub struct Neighbours {
 
 /// Recordings of a lab.
 #[derive(Debug)]
-pub struct Recorded {
+pub struct NeighbourRecordings {
     /// `uname -r` of all three kernels.
     pub kernel_version: String,
     folder: tempfile::TempDir,
@@ -43,7 +43,7 @@ impl Neighbours {
     ///
     /// # Errors
     /// If a program of the lab is not built.
-    pub fn of(kernel: Kernel, suite: Suite) -> Result<Neighbours> {
+    pub fn of(kernel: DebianKernel, suite: DebianSuite) -> Result<Neighbours> {
         let programs = ["lab-vmm", "lab-guest"];
         let lab = Lab::kernel(kernel).from(suite);
         let lab = programs.iter().try_fold(lab, |lab, name| {
@@ -70,7 +70,7 @@ impl Neighbours {
     ///
     /// # Errors
     /// If the lab fails, or a command in it.
-    pub fn record(&self) -> Result<Recorded> {
+    pub fn record(&self) -> Result<NeighbourRecordings> {
         // The first command shows that the guest has booted. In its sleep the guest is stopped,
         // until its host records.
         let mut in_guest = vec!["vmnoise --version".to_owned()];
@@ -128,14 +128,14 @@ impl Neighbours {
         for output in last {
             output.text().context("a VMM, or the host's recorder")?;
         }
-        Ok(Recorded {
+        Ok(NeighbourRecordings {
             kernel_version: report.kernel_version,
             folder,
         })
     }
 }
 
-impl Recorded {
+impl NeighbourRecordings {
     /// Returns the folder of all recordings, under their [`guest_file`]s and [`HOST`]; it is
     /// deleted with this value.
     pub fn folder(&self) -> &Path {

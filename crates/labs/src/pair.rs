@@ -9,7 +9,7 @@ use serde_json::Value;
 use tempfile::TempDir;
 
 use crate::bed::inside::outputs;
-use crate::bed::{CommandOutput, Kernel, Lab, Suite};
+use crate::bed::{CommandOutput, DebianKernel, DebianSuite, Lab};
 use crate::vmm_steps::{TURNS, Treatment};
 use crate::{binary, lab_program};
 
@@ -34,7 +34,7 @@ const PAUSE: &str = "lab-vmm run:200 --";
 
 /// Setup of a pair of recordings.
 #[derive(Debug, Clone)]
-pub struct Pair {
+pub struct PairPlan {
     lab: Lab,
     /// Steps of `lab-vmm` on the guest's VM, one of which starts the disturber.
     disturb: Vec<String>,
@@ -52,7 +52,7 @@ pub struct Pair {
 
 /// Recordings of a pair.
 #[derive(Debug)]
-pub struct Recorded {
+pub struct PairRecordings {
     /// `uname -r` of the host's kernel.
     pub kernel_version: String,
     /// Steps that were done to the VM.
@@ -65,19 +65,19 @@ pub struct Recorded {
     folder: TempDir,
 }
 
-impl Pair {
+impl PairPlan {
     /// Creates a setup with this kernel, in the guest and on the host, where a task that never
     /// sleeps shares CPU 0.
     ///
     /// # Errors
     /// If a program of the lab is not built.
-    pub fn of(kernel: Kernel, suite: Suite) -> Result<Pair> {
+    pub fn of(kernel: DebianKernel, suite: DebianSuite) -> Result<PairPlan> {
         let programs = ["lab-vmm", "lab-guest", "lab-disturb", "lab-tracefs"];
         let lab = Lab::kernel(kernel).from(suite);
         let lab = programs.iter().try_fold(lab, |lab, name| {
             anyhow::Ok(lab.program(&lab_program(name)?))
         })?;
-        Ok(Pair {
+        Ok(PairPlan {
             lab,
             disturb: vec!["hog:0".into()],
             moves_us: None,
@@ -89,50 +89,50 @@ impl Pair {
     }
 
     /// Gives the guest another kernel.
-    pub fn guest_kernel(mut self, kernel: Kernel) -> Pair {
+    pub fn guest_kernel(mut self, kernel: DebianKernel) -> PairPlan {
         self.lab = self.lab.guest_kernel(kernel);
         self
     }
 
     /// Uses virtual time, in which several CPUs take turns.
-    pub fn virtual_time(mut self, shift: u8) -> Pair {
+    pub fn virtual_time(mut self, shift: u8) -> PairPlan {
         self.lab = self.lab.virtual_time(shift);
         self
     }
 
     /// Uses this many CPUs.
-    pub fn cpus(mut self, cpus: u32) -> Pair {
+    pub fn cpus(mut self, cpus: u32) -> PairPlan {
         self.lab = self.lab.cpus(cpus);
         self
     }
 
     /// Sets the steps of `lab-vmm` after the quiet time; one of them starts a `hog`.
-    pub fn disturb(mut self, steps: &[&str]) -> Pair {
+    pub fn disturb(mut self, steps: &[&str]) -> PairPlan {
         self.disturb = owned(steps);
         self
     }
 
     /// Moves the guest's vCPU between CPUs 0 and 1 this often while the disturber runs.
-    pub fn moves_every_us(mut self, us: u32) -> Pair {
+    pub fn moves_every_us(mut self, us: u32) -> PairPlan {
         self.moves_us = Some(us);
         self
     }
 
     /// Adds commands that the guest runs with the disturber.
-    pub fn in_guest(mut self, commands: &[&str]) -> Pair {
+    pub fn in_guest(mut self, commands: &[&str]) -> PairPlan {
         self.in_guest = owned(commands);
         self
     }
 
     /// Sets the duration of each measurement of the guest.
-    pub fn duration(mut self, duration: &str) -> Pair {
+    pub fn duration(mut self, duration: &str) -> PairPlan {
         self.duration = duration.to_owned();
         self
     }
 
     /// Measures the guest's timers, while its host reports every exit, and a task there takes the
     /// guest's CPU for 3 ms at a time.
-    pub fn timerlat(mut self) -> Pair {
+    pub fn timerlat(mut self) -> PairPlan {
         self.measure = "vmnoise timerlat -q".into();
         self.exits = "vmnoise exits".into();
         self.disturb(&["turns:0:3000:10007"])
@@ -142,7 +142,7 @@ impl Pair {
     ///
     /// # Errors
     /// If the lab fails, or a command in it.
-    pub fn record(&self) -> Result<Recorded> {
+    pub fn record(&self) -> Result<PairRecordings> {
         let [quiet, disturbed, host] =
             [QUIET, DISTURBED, HOST].map(|name| format!("{INSIDE}{name}"));
         let measure = |file: &str| format!("{} -d {} -o {file}", self.measure, self.duration);
@@ -208,7 +208,7 @@ impl Pair {
         for (name, recording) in [QUIET, DISTURBED, HOST, BURSTS].iter().zip(recordings) {
             std::fs::write(folder.path().join(name), recording.file()?)?;
         }
-        Ok(Recorded {
+        Ok(PairRecordings {
             kernel_version: report.kernel_version,
             treatment,
             in_guest,
@@ -218,7 +218,7 @@ impl Pair {
     }
 }
 
-impl Recorded {
+impl PairRecordings {
     /// Returns the name of the disturber that results must blame.
     ///
     /// # Errors

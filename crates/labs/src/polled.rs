@@ -13,7 +13,7 @@ pub struct PolledGap {
 
 /// One run of `lab-poll`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Polled {
+pub struct PolledRun {
     /// Frequency of the TSC in Hz.
     pub tsc_hz: u64,
     /// First reading.
@@ -24,7 +24,7 @@ pub struct Polled {
     pub gaps: Vec<PolledGap>,
 }
 
-impl Polled {
+impl PolledRun {
     /// Returns the length of the median gap in cycles; `None` without gaps.
     pub fn median_tsc(&self) -> Option<u64> {
         let mut lengths: Vec<u64> = self.gaps.iter().map(PolledGap::length_tsc).collect();

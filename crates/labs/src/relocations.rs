@@ -21,12 +21,12 @@ pub struct Relocation {
     /// Size of the field as the program declares it, bytes; `None` for structures.
     pub declared_size: Option<u64>,
     /// Field or type in the kernel; `None` if it has none of that kind.
-    pub found: Option<Found>,
+    pub found: Option<KernelField>,
 }
 
 /// Field or type of a kernel.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Found {
+pub struct KernelField {
     /// Path to it in the kernel's types.
     pub path: String,
     /// Bytes from the start of the outermost structure, by libbpf; `None` for types.
@@ -86,7 +86,7 @@ pub fn resolve(object: &[u8], btf: &[u8]) -> Result<Vec<Relocation>> {
                 found: None,
             }),
             (candidate, Some(last)) if candidate.starts_with("matching") => {
-                last.found = Some(Found {
+                last.found = Some(KernelField {
                     path: of.to_owned(),
                     offset,
                     offset_by_types: used.offset_of_field(of),

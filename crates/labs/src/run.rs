@@ -94,25 +94,25 @@ fn link(path: &Path) -> Result<()> {
 
 /// A running `vmnoise`.
 #[derive(Debug)]
-pub struct Run {
+pub struct VmnoiseRun {
     child: Child,
     stderr: BufReader<ChildStderr>,
 }
 
-impl Run {
+impl VmnoiseRun {
     /// Starts `vmnoise` with these arguments.
     ///
     /// # Errors
     /// If `vmnoise` cannot be started.
-    pub fn start(arguments: &[&str]) -> Result<Run> {
-        Run::of(Command::new(binary()).args(arguments))
+    pub fn start(arguments: &[&str]) -> Result<VmnoiseRun> {
+        VmnoiseRun::of(Command::new(binary()).args(arguments))
     }
 
     /// Starts `vmnoise` with this command.
     ///
     /// # Errors
     /// If `vmnoise` cannot be started.
-    pub fn of(command: &mut Command) -> Result<Run> {
+    pub fn of(command: &mut Command) -> Result<VmnoiseRun> {
         let mut child = command
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
@@ -120,18 +120,18 @@ impl Run {
             .spawn()
             .context("starting vmnoise")?;
         let stderr = BufReader::new(child.stderr.take().context("its stderr")?);
-        Ok(Run { child, stderr })
+        Ok(VmnoiseRun { child, stderr })
     }
 
     /// Starts `vmnoise microvm` with JSON output, and returns when the guest measures.
     ///
     /// # Errors
     /// If `vmnoise` ends before.
-    pub fn microvm(cpu: u32, arguments: &[&str]) -> Result<Run> {
+    pub fn microvm(cpu: u32, arguments: &[&str]) -> Result<VmnoiseRun> {
         let cpu = cpu.to_string();
         let mut all = vec!["microvm", "--cpus", &cpu, "--format", "json"];
         all.extend(arguments);
-        let mut run = Run::start(&all)?;
+        let mut run = VmnoiseRun::start(&all)?;
         run.wait_for("largest shares")?;
         Ok(run)
     }
@@ -141,10 +141,10 @@ impl Run {
     ///
     /// # Errors
     /// If `vmnoise` ends before, or its thread does not poll.
-    pub fn osnoise(cpu: u32, arguments: &[&str]) -> Result<Run> {
+    pub fn osnoise(cpu: u32, arguments: &[&str]) -> Result<VmnoiseRun> {
         let mut all = vec!["osnoise", "--format", "json"];
         all.extend(arguments);
-        let run = Run::start(&all)?;
+        let run = VmnoiseRun::start(&all)?;
         let thread = format!("vmnoise-spin{cpu}");
         let deadline = Instant::now() + BACKSTOP;
         while !schedstat::has_worked(run.pid(), &thread)? {
@@ -235,7 +235,7 @@ impl Run {
     }
 }
 
-impl Drop for Run {
+impl Drop for VmnoiseRun {
     fn drop(&mut self) {
         // It may have ended already.
         let _ = self.child.kill();

@@ -21,22 +21,26 @@ const LOOK: Duration = Duration::from_millis(10);
 
 /// A process that ends when it is dropped, or when the thread that started it ends in any way.
 #[derive(Debug)]
-pub struct Tied {
+pub struct TiedProcess {
     child: Child,
     said: PathBuf,
     /// Whether the process leads a group of its own, with all that it starts.
     leads: bool,
 }
 
-impl Tied {
+impl TiedProcess {
     /// Starts a program that writes its output to the file `said`.
     ///
     /// # Errors
     /// If it cannot be started.
-    pub fn start<A: AsRef<OsStr>>(program: &Path, arguments: &[A], said: &Path) -> Result<Tied> {
+    pub fn start<A: AsRef<OsStr>>(
+        program: &Path,
+        arguments: &[A],
+        said: &Path,
+    ) -> Result<TiedProcess> {
         let mut command = Command::new(lab_program("lab-tied")?);
         command.arg(program).args(arguments);
-        Tied::spawn(command, program, said, false)
+        TiedProcess::spawn(command, program, said, false)
     }
 
     /// Starts a program in `folder` that starts others. On drop it is first asked to end, so that
@@ -49,14 +53,19 @@ impl Tied {
         arguments: &[A],
         folder: &Path,
         said: &Path,
-    ) -> Result<Tied> {
+    ) -> Result<TiedProcess> {
         let mut command = Command::new(lab_program("lab-tied")?);
         command.arg(program).args(arguments);
         command.current_dir(folder).process_group(0);
-        Tied::spawn(command, program, said, true)
+        TiedProcess::spawn(command, program, said, true)
     }
 
-    fn spawn(mut command: Command, program: &Path, said: &Path, leads: bool) -> Result<Tied> {
+    fn spawn(
+        mut command: Command,
+        program: &Path,
+        said: &Path,
+        leads: bool,
+    ) -> Result<TiedProcess> {
         let file = File::create(said).with_context(|| said.display().to_string())?;
         let child = command
             .stdin(Stdio::null())
@@ -64,7 +73,7 @@ impl Tied {
             .stderr(file)
             .spawn()
             .with_context(|| format!("starting {}", program.display()))?;
-        Ok(Tied {
+        Ok(TiedProcess {
             child,
             said: said.to_owned(),
             leads,
@@ -111,7 +120,7 @@ impl Tied {
     }
 }
 
-impl Drop for Tied {
+impl Drop for TiedProcess {
     fn drop(&mut self) {
         if self.leads {
             self.end_group();

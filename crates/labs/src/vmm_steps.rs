@@ -12,7 +12,7 @@ pub const TURNS: &str = "/tmp/turns";
 
 /// A step, as a word on the command line names it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Step {
+pub enum VmmStep {
     /// `traced`: waits until a process has attached all of its BPF programs.
     Traced,
     /// `start`: starts the VMM, and waits until its guest was entered and left.
@@ -76,55 +76,55 @@ pub enum Step {
     Untrace,
 }
 
-impl Step {
+impl VmmStep {
     /// Parses a step.
     ///
     /// # Errors
     /// If there is no step of this name, or its numbers are wrong.
-    pub fn from_word(word: &str) -> Result<Step> {
+    pub fn from_word(word: &str) -> Result<VmmStep> {
         let number = |text: &str| text.parse::<u32>().with_context(|| format!("in `{word}`"));
         let parts: Vec<&str> = word.split(':').collect();
         Ok(match parts[..] {
-            ["traced"] => Step::Traced,
-            ["start"] => Step::Start,
-            ["run", ms] => Step::Run(Duration::from_millis(number(ms)?.into())),
+            ["traced"] => VmmStep::Traced,
+            ["start"] => VmmStep::Start,
+            ["run", ms] => VmmStep::Run(Duration::from_millis(number(ms)?.into())),
             ["undisturbed", cpu, ms] => {
                 let time = Duration::from_millis(number(ms)?.into());
-                Step::Undisturbed(number(cpu)?, time)
+                VmmStep::Undisturbed(number(cpu)?, time)
             }
-            ["exits", count] => Step::Exits(number(count)?.into()),
-            ["quiet", ms] => Step::Quiet(Duration::from_millis(number(ms)?.into())),
-            ["waited", ms] => Step::Waited(Duration::from_millis(number(ms)?.into())),
-            ["told", count] => Step::Reported(number(count)? as usize, 0),
-            ["told", count, guest] => Step::Reported(number(count)? as usize, number(guest)?),
-            ["looks", count] => Step::Looks(number(count)? as usize),
-            ["stop"] => Step::Stop,
-            ["cont"] => Step::Continue,
-            ["read"] => Step::Read,
-            ["kill"] => Step::Kill,
-            ["end"] => Step::End,
-            ["hog", cpu] => Step::Hog(number(cpu)?),
-            ["litter", cpu] => Step::Litter(number(cpu)?),
+            ["exits", count] => VmmStep::Exits(number(count)?.into()),
+            ["quiet", ms] => VmmStep::Quiet(Duration::from_millis(number(ms)?.into())),
+            ["waited", ms] => VmmStep::Waited(Duration::from_millis(number(ms)?.into())),
+            ["told", count] => VmmStep::Reported(number(count)? as usize, 0),
+            ["told", count, guest] => VmmStep::Reported(number(count)? as usize, number(guest)?),
+            ["looks", count] => VmmStep::Looks(number(count)? as usize),
+            ["stop"] => VmmStep::Stop,
+            ["cont"] => VmmStep::Continue,
+            ["read"] => VmmStep::Read,
+            ["kill"] => VmmStep::Kill,
+            ["end"] => VmmStep::End,
+            ["hog", cpu] => VmmStep::Hog(number(cpu)?),
+            ["litter", cpu] => VmmStep::Litter(number(cpu)?),
             ["turns", cpu, burst, every] => {
                 let us = |text| Ok::<_, anyhow::Error>(Duration::from_micros(number(text)?.into()));
-                Step::Turns(number(cpu)?, us(burst)?, us(every)?)
+                VmmStep::Turns(number(cpu)?, us(burst)?, us(every)?)
             }
-            ["unhog"] => Step::Unhog,
+            ["unhog"] => VmmStep::Unhog,
             ["migrate", times, us] => {
                 let every = Duration::from_micros(number(us)?.into());
-                Step::Migrate(number(times)?, every)
+                VmmStep::Migrate(number(times)?, every)
             }
             ["moves", count, us] => {
                 let every = Duration::from_micros(number(us)?.into());
-                Step::Moves(number(count)? as usize, every)
+                VmmStep::Moves(number(count)? as usize, every)
             }
-            ["pin", cpu] => Step::Pin(number(cpu)?),
-            ["fifo", priority] => Step::Fifo(number(priority)?.cast_signed()),
-            ["vmm-fifo", priority] => Step::VmmFifo(number(priority)?.cast_signed()),
-            ["calls", cpu] => Step::Calls(number(cpu)?),
-            ["stress-ng", cpu] => Step::StressNg(number(cpu)?),
-            ["quota", quota, period] => Step::Quota(number(quota)?, number(period)?),
-            ["untrace"] => Step::Untrace,
+            ["pin", cpu] => VmmStep::Pin(number(cpu)?),
+            ["fifo", priority] => VmmStep::Fifo(number(priority)?.cast_signed()),
+            ["vmm-fifo", priority] => VmmStep::VmmFifo(number(priority)?.cast_signed()),
+            ["calls", cpu] => VmmStep::Calls(number(cpu)?),
+            ["stress-ng", cpu] => VmmStep::StressNg(number(cpu)?),
+            ["quota", quota, period] => VmmStep::Quota(number(quota)?, number(period)?),
+            ["untrace"] => VmmStep::Untrace,
             _ => bail!("no step is called `{word}`"),
         })
     }
@@ -138,12 +138,12 @@ pub struct Treatment {
     /// Output of the VMM, if its end was waited for.
     pub said: String,
     /// Steps in order.
-    pub steps: Vec<Done>,
+    pub steps: Vec<CompletedStep>,
 }
 
 /// A step that was done.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-pub struct Done {
+pub struct CompletedStep {
     /// Name of the step on the command line.
     pub step: String,
     /// Start, CLOCK_MONOTONIC in nanoseconds.
@@ -157,12 +157,12 @@ pub struct Done {
     /// Time for which nothing took the CPU from the poller; for `undisturbed`.
     pub undisturbed: Option<Duration>,
     /// Reads of the first vCPU's counts in order; for `looks`, `migrate` and `moves`.
-    pub looks: Vec<Look>,
+    pub looks: Vec<ThreadSchedstat>,
 }
 
 /// Run delay of a vCPU's thread by the scheduler's count, and the time of the read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Look {
+pub struct ThreadSchedstat {
     /// Time before the read, by the guest's TSC: this machine's TSC with the offset that KVM
     /// reports in debugfs.
     pub begin_tsc: u64,
@@ -201,12 +201,12 @@ pub struct VcpuCounts {
 
 impl Treatment {
     /// Returns all steps of this name in order.
-    pub fn all(&self, step: &str) -> Vec<&Done> {
+    pub fn all(&self, step: &str) -> Vec<&CompletedStep> {
         self.steps.iter().filter(|done| done.step == step).collect()
     }
 
     /// Returns all reads of the first vCPU's counts in order.
-    pub fn looks(&self) -> impl Iterator<Item = &Look> {
+    pub fn looks(&self) -> impl Iterator<Item = &ThreadSchedstat> {
         self.steps.iter().flat_map(|done| &done.looks)
     }
 
@@ -223,11 +223,11 @@ mod tests {
 
     #[test]
     fn steps_are_words() {
-        let quota = Step::from_word("quota:5000:10000").unwrap();
-        assert_eq!(quota, Step::Quota(5_000, 10_000));
-        assert_eq!(Step::from_word("stop").unwrap(), Step::Stop);
+        let quota = VmmStep::from_word("quota:5000:10000").unwrap();
+        assert_eq!(quota, VmmStep::Quota(5_000, 10_000));
+        assert_eq!(VmmStep::from_word("stop").unwrap(), VmmStep::Stop);
         for wrong in ["", "stop:1", "run", "run:soon", "migrate:3"] {
-            assert!(Step::from_word(wrong).is_err(), "{wrong}");
+            assert!(VmmStep::from_word(wrong).is_err(), "{wrong}");
         }
     }
 }

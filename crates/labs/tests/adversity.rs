@@ -5,8 +5,8 @@ use std::path::Path;
 use serde_json::Value;
 use vmnoise_events::{Event, LossKind};
 use vmnoise_labs::judge::assert_budgets_add_up;
-use vmnoise_labs::{Cpuset, Run, run_to_end};
-use vmnoise_recording::Reader;
+use vmnoise_labs::{Cpuset, VmnoiseRun, run_to_end};
+use vmnoise_recording::RecordingReader;
 
 const CPU: u32 = 1;
 
@@ -18,7 +18,7 @@ fn explained(recording: &Path, format: &str) -> String {
 }
 
 /// Removes the measured CPU from the cpuset of a running `vmnoise`.
-fn lose_the_cpu(start: impl FnOnce(&[&str]) -> Run) {
+fn lose_the_cpu(start: impl FnOnce(&[&str]) -> VmnoiseRun) {
     let folder = tempfile::tempdir().unwrap();
     let recording = folder.path().join("run.vmn");
     let set = Cpuset::create("0-1").unwrap();
@@ -51,7 +51,7 @@ fn assert_ended_early(stdout: &str, stderr: &str) {
 /// longest time in which no record ends.
 fn assert_losses_come_first(recording: &Path) {
     let (mut ends_ns, mut passed_ns, mut is_reported) = (Vec::new(), 0, false);
-    let mut reader = Reader::open(recording).unwrap();
+    let mut reader = RecordingReader::open(recording).unwrap();
     let read = reader.for_each(&mut |event| match event {
         Event::Activity(activity) => ends_ns.push(activity.end_mono_ns),
         Event::Watermark(mono_ns) if !is_reported => passed_ns = *mono_ns,
@@ -78,7 +78,7 @@ mod root {
     fn osnoise_whose_cpu_leaves_the_cpuset_ends_and_says_so() {
         lose_the_cpu(|arguments| {
             let arguments = [&["-c", "1"], arguments].concat();
-            Run::osnoise(CPU, &arguments).unwrap()
+            VmnoiseRun::osnoise(CPU, &arguments).unwrap()
         });
     }
 
@@ -87,7 +87,7 @@ mod root {
         let folder = tempfile::tempdir().unwrap();
         let recording = folder.path().join("run.vmn");
         let path = recording.to_str().unwrap();
-        let run = Run::osnoise(CPU, &["-c", "1", "-d", "6s", "-o", path]).unwrap();
+        let run = VmnoiseRun::osnoise(CPU, &["-c", "1", "-d", "6s", "-o", path]).unwrap();
         // Only one thread is held: a stopped process would poll nothing, and no event would be
         // reported for its CPU.
         let storm = Disturber::storm(CPU).unwrap();
@@ -111,12 +111,12 @@ mod kvm {
 
     #[test]
     fn a_microvm_whose_cpu_leaves_the_cpuset_ends_and_says_so() {
-        lose_the_cpu(|arguments| Run::microvm(CPU, arguments).unwrap());
+        lose_the_cpu(|arguments| VmnoiseRun::microvm(CPU, arguments).unwrap());
     }
 }
 
 mod lab {
-    use vmnoise_labs::bed::{Kernel, Lab};
+    use vmnoise_labs::bed::{DebianKernel, Lab};
     use vmnoise_labs::lab_program;
 
     use super::*;
@@ -129,7 +129,7 @@ mod lab {
             // The CPU of the tool's own threads, which is not measured.
             "vmnoise osnoise -c 1 -H 2 -d 5s --format json -o /tmp/bystander.vmn",
         ];
-        let report = Lab::kernel(Kernel::Cloud)
+        let report = Lab::kernel(DebianKernel::Cloud)
             .cpus(3)
             .program(&lab_program("lab-disturb").unwrap())
             .run(&[

@@ -184,7 +184,7 @@ mod root {
 }
 
 mod virtual_time {
-    use vmnoise_labs::bed::{Kernel, Lab};
+    use vmnoise_labs::bed::{DebianKernel, Lab};
 
     use super::*;
 
@@ -192,7 +192,7 @@ mod virtual_time {
     fn a_machine_without_kvm_has_its_page() {
         let disturb = lab_program("lab-disturb").unwrap();
         let takes = format!("& lab-disturb paced 0 {TURN_US} {EVERY_US} 0");
-        let report = Lab::kernel(Kernel::Cloud)
+        let report = Lab::kernel(DebianKernel::Cloud)
             .without_kvm()
             .virtual_time(2)
             .shell()

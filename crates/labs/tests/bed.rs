@@ -3,7 +3,7 @@
 
 mod lab {
     use serde_json::Value;
-    use vmnoise_labs::bed::{Kernel, Lab};
+    use vmnoise_labs::bed::{DebianKernel, Lab};
     use vmnoise_labs::judge::{assert_budgets_add_up, sources};
     use vmnoise_labs::lab_program;
 
@@ -13,7 +13,7 @@ mod lab {
     #[test]
     fn a_busy_neighbour_is_named_and_an_absent_one_is_not() {
         let microvm = format!("{MICROVM} --cpus 1");
-        let report = Lab::kernel(Kernel::Cloud)
+        let report = Lab::kernel(DebianKernel::Cloud)
             .cpus(2)
             .program(&lab_program("lab-disturb").unwrap())
             .run(&[&microvm, "& lab-disturb busy 1", &microvm])
@@ -42,7 +42,9 @@ mod lab {
 
     #[test]
     fn a_command_that_is_not_there_ends_the_lab_with_its_reason() {
-        let error = Lab::kernel(Kernel::Cloud).run(&["nonsense"]).unwrap_err();
+        let error = Lab::kernel(DebianKernel::Cloud)
+            .run(&["nonsense"])
+            .unwrap_err();
         let message = format!("{error:#}");
         assert!(message.contains("0 of 1 commands ended"), "{message}");
         assert!(message.contains("starting `nonsense`"), "{message}");
@@ -51,13 +53,13 @@ mod lab {
 
 mod lab_full {
     mod own_suite {
-        use vmnoise_labs::bed::{Kernel, Lab};
+        use vmnoise_labs::bed::{DebianKernel, Lab};
         use vmnoise_labs::judge::assert_exits_are_seen;
 
         /// The gate checks the same with two boots each of `exercise.rs` and `join.rs`.
         #[test]
         fn under_virtual_time_a_run_repeats_to_the_last_bit() {
-            let lab = Lab::kernel(Kernel::Cloud).virtual_time(2);
+            let lab = Lab::kernel(DebianKernel::Cloud).virtual_time(2);
             let microvm = "vmnoise microvm --duration 200ms --format json";
             let untraced = format!("{microvm} --no-trace");
             // Everything is compared: clock readings, gaps, exits and the console.

@@ -6,10 +6,10 @@ mod kvm {
 
     use serde_json::Value;
     use vmnoise_labs::judge::{assert_budgets_add_up, assert_stopped};
-    use vmnoise_labs::{Burst, Disturber, Run, schedstat, undisturbed};
+    use vmnoise_labs::{Burst, Disturber, VmnoiseRun, schedstat, undisturbed};
 
     use crate::blame_judge::{
-        Gap, assert_booked, assert_steal_clock, gaps, hidden_ns, looks, unpaired,
+        BlamedGap, assert_booked, assert_steal_clock, gaps, hidden_ns, looks, unpaired,
     };
 
     /// Options for a result that lists every gap. There may be 20,000 gaps of 1 us and more per
@@ -30,9 +30,9 @@ mod kvm {
             .unwrap()
     }
 
-    fn microvm(duration: &str) -> Run {
+    fn microvm(duration: &str) -> VmnoiseRun {
         let arguments = [&["--duration", duration][..], &EVERY_GAP].concat();
-        Run::microvm(measured_cpu(), &arguments).unwrap()
+        VmnoiseRun::microvm(measured_cpu(), &arguments).unwrap()
     }
 
     #[test]
@@ -78,7 +78,7 @@ mod kvm {
 
         let quiet = microvm("1s").summary().unwrap();
         assert_budgets_add_up(&quiet);
-        let lost_ns = |gap: Gap<'_>| {
+        let lost_ns = |gap: BlamedGap<'_>| {
             gap.booked_ns(|part| {
                 part["source"]
                     .as_str()
@@ -111,7 +111,7 @@ mod kvm {
         let (mut named_ns, mut lacking_ns, mut unnamed) = (0, 0, 0);
         let mut rest = &bursts[first..=last];
         while let Some(burst) = rest.first() {
-            let holds = |gap: &&Gap<'_>| {
+            let holds = |gap: &&BlamedGap<'_>| {
                 gap.start_tsc() <= burst.begin_tsc && burst.end_tsc <= gap.end_tsc()
             };
             let gap = *gaps.iter().find(holds).expect("a burst in no gap");
@@ -186,7 +186,7 @@ mod kvm {
 
         assert_budgets_add_up(&summary);
         let long = gaps(&summary).into_iter();
-        let long: Vec<Gap<'_>> = long
+        let long: Vec<BlamedGap<'_>> = long
             .filter(|gap| gap.length_ns() >= undisturbed.as_nanos() as u64)
             .collect();
         assert!(long.is_empty(), "{long:?}");

@@ -26,7 +26,7 @@ mod kvm {
     use std::time::{Duration, Instant};
 
     use rustix::process::Signal;
-    use vmnoise_labs::{Run, binary};
+    use vmnoise_labs::{VmnoiseRun, binary};
 
     use super::*;
 
@@ -36,12 +36,13 @@ mod kvm {
     fn of_a_vm_that_was_there_and_of_one_that_came() {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("host.vmn");
-        let there = Run::microvm(1, &["-d", "1m"]).unwrap();
+        let there = VmnoiseRun::microvm(1, &["-d", "1m"]).unwrap();
         let exits = ["exits", "-q", "-T", "1s", "-d", "1m", "-o"];
-        let exits = Run::of(Command::new(binary()).args(exits).arg(&file)).unwrap();
+        let exits = VmnoiseRun::of(Command::new(binary()).args(exits).arg(&file)).unwrap();
         let begin = Instant::now();
-        let of = |run: &Run| File::open(&file).map_or(Vec::new(), |file| clocks(file, run.pid()));
-        let wait_for = |run: &Run| {
+        let of =
+            |run: &VmnoiseRun| File::open(&file).map_or(Vec::new(), |file| clocks(file, run.pid()));
+        let wait_for = |run: &VmnoiseRun| {
             while of(run).is_empty() {
                 assert!(begin.elapsed() < PATIENCE, "no clock is reported");
                 std::thread::sleep(Duration::from_millis(50));
@@ -49,7 +50,7 @@ mod kvm {
         };
         // The clock of this VM is reported as soon as the programs are attached.
         wait_for(&there);
-        let came = Run::microvm(1, &["-d", "1m"]).unwrap();
+        let came = VmnoiseRun::microvm(1, &["-d", "1m"]).unwrap();
         wait_for(&came);
         for run in [&exits, &there, &came] {
             run.signal(Signal::INT).unwrap();
@@ -74,7 +75,7 @@ mod kvm {
 }
 
 mod virtual_time {
-    use vmnoise_labs::bed::{Kernel, Lab};
+    use vmnoise_labs::bed::{DebianKernel, Lab};
     use vmnoise_labs::lab_program;
     use vmnoise_labs::vmm_steps::Treatment;
 
@@ -102,7 +103,7 @@ mod virtual_time {
         let programs = ["lab-guest", "lab-tracefs", "lab-vmm"];
         let lab = programs
             .iter()
-            .fold(Lab::kernel(Kernel::Cloud), |lab, program| {
+            .fold(Lab::kernel(DebianKernel::Cloud), |lab, program| {
                 lab.program(&lab_program(program).unwrap())
             });
         let report = lab

@@ -6,18 +6,18 @@
 use std::time::Duration;
 
 use vmnoise_labs::Disturber;
-use vmnoise_labs::periodic::Unthrottled;
+use vmnoise_labs::periodic::ThrottlingGuard;
 
-use crate::deadlines_judge::{Held, Judgement, Needs, Recorded};
-use crate::deadlines_scenes::{Scene, here, in_a_lab};
+use crate::deadlines_judge::{Needs, RecordedSet, ScheduleAnswer, TaskBound};
+use crate::deadlines_scenes::{TaskScene, here, in_a_lab};
 
 /// Returns whether a task may miss by its verdict, and did miss.
-fn misses(task: &Held) -> bool {
+fn misses(task: &TaskBound) -> bool {
     task.verdict.as_deref() == Some("may_miss") && task.missed > 0
 }
 
 /// Asserts that a set that needs more than was left has no bound, and jobs that are late.
-fn assert_overloaded(recorded: &Recorded) {
+fn assert_overloaded(recorded: &RecordedSet) {
     let judgement = recorded.judge(Needs::Work, 1.0, &[]);
     println!("{judgement}");
     assert_eq!(judgement.status, Some(2), "{judgement}");
@@ -65,7 +65,7 @@ mod root {
 
     #[test]
     fn no_job_of_a_priority_takes_longer_than_was_computed_from_its_run() {
-        let _all = Unthrottled::new().unwrap();
+        let _all = ThrottlingGuard::new().unwrap();
         let _bursts = bursts(400, 4_000);
         let set = "job-fast:40:300:10000 job-mid:30:1000:20000 job-slow:20:2000:50000";
         assert_no_job_takes_longer(set, 20);
@@ -76,7 +76,7 @@ mod root {
     // `dl_bandwidth_enabled`). The same setting turns that check off.
     #[test]
     fn no_job_with_a_deadline_takes_longer_than_was_computed_from_its_run() {
-        let _all = Unthrottled::new().unwrap();
+        let _all = ThrottlingGuard::new().unwrap();
         let set =
             "job-fast:deadline:300:10000 job-mid:deadline:1000:20000 job-slow:deadline:2000:50000";
         assert_no_job_takes_longer(set, 100);
@@ -84,7 +84,7 @@ mod root {
 
     #[test]
     fn a_set_that_needs_more_than_was_left_misses() {
-        let _all = Unthrottled::new().unwrap();
+        let _all = ThrottlingGuard::new().unwrap();
         let _bursts = bursts(500, 500);
         let folder = tempfile::tempdir().unwrap();
         let set = "job-fast:40:300:2000 job-mid:30:2000:4000";
@@ -93,8 +93,8 @@ mod root {
 }
 
 /// Describes a scene without `timerlat`.
-fn scene(tasks: &str, milliseconds: u64, beside: &[&str]) -> Scene {
-    Scene {
+fn scene(tasks: &str, milliseconds: u64, beside: &[&str]) -> TaskScene {
+    TaskScene {
         tasks: tasks.to_owned(),
         milliseconds,
         beside: beside.iter().map(|it| (*it).to_owned()).collect(),
@@ -107,13 +107,13 @@ mod virtual_time {
 
     /// Asserts that some job took longer than its bound without the recorded noise, so that the
     /// recording matters.
-    fn assert_needs_the_recording(recorded: &Recorded) {
-        let nothing = Recorded {
+    fn assert_needs_the_recording(recorded: &RecordedSet) {
+        let nothing = RecordedSet {
             wakeups: None,
             ..recorded.clone()
         };
         let alone = nothing.judge(Needs::Recorded, 1.0, &["*"]);
-        let longer = |it: &Held| it.bound_ns.is_some_and(|ns| it.worst_response_ns > ns);
+        let longer = |it: &TaskBound| it.bound_ns.is_some_and(|ns| it.worst_response_ns > ns);
         assert!(alone.tasks.iter().any(longer), "{alone}");
     }
 
@@ -128,14 +128,15 @@ mod virtual_time {
         let [quiet, disturbed] = &in_a_lab(&scenes, folder.path())[..] else {
             panic!("two scenes");
         };
-        let judge = |recorded: &Recorded, without: &[&str]| {
+        let judge = |recorded: &RecordedSet, without: &[&str]| {
             let judgement = recorded.judge(Needs::Recorded, 0.5, without);
             println!("without {without:?}: {judgement}");
             judgement
         };
-        let all_hold = |it: &Judgement| {
+        let all_hold = |it: &ScheduleAnswer| {
             assert_eq!(it.status, Some(0), "{it}");
-            let is_in_time = |task: &Held| task.bound_ns.is_some_and(|ns| ns <= task.deadline_ns);
+            let is_in_time =
+                |task: &TaskBound| task.bound_ns.is_some_and(|ns| ns <= task.deadline_ns);
             assert!(it.tasks.iter().all(is_in_time), "{it}");
         };
         let alone = judge(quiet, &[]);
@@ -155,7 +156,7 @@ mod virtual_time {
         let folder = tempfile::tempdir().unwrap();
         // The kernel admits a pinned task of this policy only on a machine with one CPU. All other
         // threads have lower classes.
-        let edf = Scene {
+        let edf = TaskScene {
             has_timerlat: true,
             ..scene(
                 "job-fast:deadline:40:2000 job-mid:deadline:100:4000 job-slow:deadline:400:10000",

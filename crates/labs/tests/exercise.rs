@@ -3,7 +3,7 @@
 
 mod virtual_time {
     use serde_json::Value;
-    use vmnoise_labs::bed::{Kernel, Lab};
+    use vmnoise_labs::bed::{DebianKernel, Lab};
 
     /// Exercise, side that handles it, and name of KVM's own count of it.
     const EXERCISES: [(&str, &str, Option<&str>); 6] = [
@@ -20,7 +20,7 @@ mod virtual_time {
 
     #[test]
     fn every_exit_is_made_once_and_takes_the_same_each_time() {
-        let lab = Lab::kernel(Kernel::Cloud).virtual_time(0);
+        let lab = Lab::kernel(DebianKernel::Cloud).virtual_time(0);
         let commands: Vec<String> = EXERCISES
             .iter()
             .map(|(name, ..)| {

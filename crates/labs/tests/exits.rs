@@ -2,7 +2,7 @@
 
 mod virtual_time {
     use serde_json::Value;
-    use vmnoise_labs::bed::{Kernel, Lab};
+    use vmnoise_labs::bed::{DebianKernel, Lab};
 
     /// The exercise, and SVM's name of its exit.
     const EXERCISES: [(&str, &str); 5] = [
@@ -43,15 +43,17 @@ mod virtual_time {
     #[test]
     fn each_exit_is_counted_once_under_its_reason_and_its_time_adds_up() {
         let mut commands = vec![
-            "&& vmnoise exits -d 8s --format json".to_owned(),
+            "&& vmnoise exits -d 5m --format json".to_owned(),
             // When this ends, `exits` counts.
-            "vmnoise osnoise -d 1s -q".to_owned(),
+            "lab-vmm traced --".to_owned(),
         ];
         commands.extend(EXERCISES.iter().map(|(name, _)| {
             format!("vmnoise microvm --exercise {name} --duration 20ms --format json")
         }));
+        commands.push("lab-vmm untrace --".to_owned());
         let commands: Vec<&str> = commands.iter().map(String::as_str).collect();
-        let report = Lab::kernel(Kernel::Cloud)
+        let report = Lab::kernel(DebianKernel::Cloud)
+            .program(&vmnoise_labs::lab_program("lab-vmm").unwrap())
             .virtual_time(0)
             .run(&commands)
             .unwrap();
@@ -112,7 +114,7 @@ mod virtual_time {
 }
 
 mod lab {
-    use vmnoise_labs::bed::{Kernel, Lab};
+    use vmnoise_labs::bed::{DebianKernel, Lab};
 
     /// Returns the times of these events on CPU 1 in a trace, in microseconds of CLOCK_MONOTONIC.
     fn instants(trace: &str, is_one: impl Fn(&str) -> bool) -> Vec<u64> {
@@ -136,7 +138,7 @@ mod lab {
     /// CPUs. While exits are counted, all interrupts in them must be counted too.
     #[test]
     fn every_interrupt_of_a_vcpu_that_never_switches_is_seen() {
-        let lab = Lab::kernel(Kernel::Cloud).cpus(2);
+        let lab = Lab::kernel(DebianKernel::Cloud).cpus(2);
         let lab = lab.program(&vmnoise_labs::lab_program("lab-tracefs").unwrap());
         let report = lab
             .run(&[
@@ -175,7 +177,7 @@ mod lab {
 
     #[test]
     fn a_terminal_inside_shows_the_exits_while_they_happen() {
-        let lab = Lab::kernel(Kernel::Cloud).cpus(2);
+        let lab = Lab::kernel(DebianKernel::Cloud).cpus(2);
         let lab = lab.program(&vmnoise_labs::lab_program("lab-tty").unwrap());
         let report = lab.run(&[
             "& vmnoise microvm --exercise io -c 1 -d 5m",

@@ -1,7 +1,7 @@
 //! Faults in the set-up of a lab are caused. `vmnoise audit` must name each with its time, and its
 //! script must give back the time that the audit promised.
 
-use vmnoise_labs::faults::{Judged, Proof, prove};
+use vmnoise_labs::faults::{FaultVerdict, Proof, prove};
 
 /// Allowed difference, in percent of the time by the kernel's own events, and of the promised time.
 const PERCENT: u64 = 10;
@@ -21,10 +21,12 @@ fn assert_proved(found: &Proof) {
             assert!(it.injected_ns > 0, "the fault took no time: {it:?}");
             assert!(is_within(it.explained_ns, it.injected_ns), "{it:?}");
         }
-        let [explained_ns, promised_ns]: [u64; 2] =
-            [|it: &Judged| it.explained_ns, |it: &Judged| it.promised_ns]
-                .map(|of| set.iter().map(of).sum());
-        let gained_ns = set.first().map_or(0, Judged::gained_ns);
+        let [explained_ns, promised_ns]: [u64; 2] = [
+            |it: &FaultVerdict| it.explained_ns,
+            |it: &FaultVerdict| it.promised_ns,
+        ]
+        .map(|of| set.iter().map(of).sum());
+        let gained_ns = set.first().map_or(0, FaultVerdict::gained_ns);
         assert!(gained_ns * 100 >= promised_ns * (100 - PERCENT), "{set:?}");
         // Other noise that the fault brought, under other names, may be gone as well.
         let before_ns = set.first().map_or(0, |it| it.before_ns);

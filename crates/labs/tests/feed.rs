@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 use vmnoise_events::{HostFrame, Share};
-use vmnoise_feed::Decoder;
+use vmnoise_feed::FrameDecoder;
 use vmnoise_labs::{binary, lab_program, with_debugfs};
 
 /// How long any step may take before it counts as hung.
@@ -75,7 +75,7 @@ impl Vmm {
         });
         let mut frames = Vec::new();
         let reported = fs::read(file).unwrap_or_default();
-        Decoder::new().push(&reported, &mut |frame| frames.push(frame.unwrap()));
+        FrameDecoder::new().push(&reported, &mut |frame| frames.push(frame.unwrap()));
         frames
     }
 }
@@ -354,13 +354,13 @@ mod kvm {
 }
 
 mod lab {
-    use vmnoise_labs::bed::{Kernel, Lab};
+    use vmnoise_labs::bed::{DebianKernel, Lab};
     use vmnoise_labs::installed::{LOADER, with_libraries};
 
     /// If KVM is a module, tracing it takes one more capability.
     #[test]
     fn the_capabilities_that_are_listed_do_where_kvm_is_a_module() {
-        let mut lab = Lab::kernel(Kernel::Cloud);
+        let mut lab = Lab::kernel(DebianKernel::Cloud);
         for file in with_libraries("setpriv", "util-linux").unwrap() {
             lab = lab.program(&file);
         }

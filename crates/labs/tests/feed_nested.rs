@@ -6,7 +6,7 @@ use std::process::Command;
 
 use serde_json::Value;
 use vmnoise_labs::bed::CommandOutput;
-use vmnoise_labs::bed::{Kernel, Lab};
+use vmnoise_labs::bed::{DebianKernel, Lab};
 use vmnoise_labs::vmm_steps::Treatment;
 use vmnoise_labs::{binary, lab_program};
 
@@ -112,7 +112,9 @@ impl Fed {
 }
 
 fn lab_with(in_guest: &[&str]) -> Lab {
-    let lab = Lab::kernel(Kernel::Cloud).virtual_time(0).guest(in_guest);
+    let lab = Lab::kernel(DebianKernel::Cloud)
+        .virtual_time(0)
+        .guest(in_guest);
     let programs = ["lab-guest", "lab-vmm", "lab-disturb"];
     programs
         .into_iter()

@@ -2,7 +2,7 @@
 
 mod kvm {
     use serde_json::Value;
-    use vmnoise_labs::{Disturber, Run};
+    use vmnoise_labs::{Disturber, VmnoiseRun};
 
     const CPU: u32 = 1;
 
@@ -20,8 +20,8 @@ mod kvm {
     #[test]
     fn an_odd_timer_that_no_witness_sees_is_found_by_its_period() {
         let timer = Disturber::timer(CPU, 737).unwrap();
-        let unwitnessed = Run::microvm(CPU, &["--duration", "5s", "--no-trace"])
-            .and_then(Run::summary)
+        let unwitnessed = VmnoiseRun::microvm(CPU, &["--duration", "5s", "--no-trace"])
+            .and_then(VmnoiseRun::summary)
             .unwrap();
         let found = periods_ns(&unwitnessed);
         assert!(
@@ -29,8 +29,8 @@ mod kvm {
             "{found:?}"
         );
 
-        let witnessed = Run::microvm(CPU, &["--duration", "5s"])
-            .and_then(Run::summary)
+        let witnessed = VmnoiseRun::microvm(CPU, &["--duration", "5s"])
+            .and_then(VmnoiseRun::summary)
             .unwrap();
         let found = periods_ns(&witnessed);
         assert!(
@@ -39,8 +39,8 @@ mod kvm {
         );
         drop(timer);
 
-        let quiet = Run::microvm(CPU, &["--duration", "5s", "--no-trace"])
-            .and_then(Run::summary)
+        let quiet = VmnoiseRun::microvm(CPU, &["--duration", "5s", "--no-trace"])
+            .and_then(VmnoiseRun::summary)
             .unwrap();
         let found = periods_ns(&quiet);
         assert!(

@@ -2,7 +2,7 @@
 //! must equal those in debugfs.
 
 use serde_json::{Value, json};
-use vmnoise_labs::bed::{Kernel, Lab, Suite};
+use vmnoise_labs::bed::{DebianKernel, DebianSuite, Lab};
 use vmnoise_labs::installed::{LOADER, with_libraries};
 use vmnoise_labs::lab_program;
 
@@ -21,7 +21,7 @@ fn listed(list: &Value, name: &str) -> Value {
 
 /// Compares without named vCPU threads: QEMU names them only on request, so only the walk over
 /// files finds them.
-fn assert_finds_the_same_on(kernel: Kernel, suite: Suite) {
+fn assert_finds_the_same_on(kernel: DebianKernel, suite: DebianSuite) {
     const LIST: &str = "vmnoise exits --list --format json";
     let as_nobody = format!(
         "{LOADER} /bin/setpriv --reuid=65534 --regid=65534 --clear-groups \
@@ -95,7 +95,7 @@ mod kvm {
     use std::process::Command;
     use std::time::{Duration, Instant};
 
-    use vmnoise_labs::{Run, Tied, binary, with_debugfs};
+    use vmnoise_labs::{TiedProcess, VmnoiseRun, binary, with_debugfs};
 
     use super::*;
 
@@ -164,7 +164,7 @@ mod kvm {
         let said = folder.path().join("said");
         let start = |program: &Path, line: &str| {
             let words: Vec<&str> = line.split(' ').collect();
-            Tied::start(program, &words, &said).unwrap()
+            TiedProcess::start(program, &words, &said).unwrap()
         };
         let microvm = start(&binary(), "microvm -d 1m -c 0,1");
         let name = format!("vmnoise:{}", microvm.pid());
@@ -178,7 +178,7 @@ mod kvm {
     /// that has the same ID in the container.
     #[test]
     fn a_container_has_its_own_vms_and_nobody_elses() {
-        let _others = Run::microvm(0, &["-d", "1m"]).unwrap();
+        let _others = VmnoiseRun::microvm(0, &["-d", "1m"]).unwrap();
         let script = "\"$1\" microvm -d 1m -c 1 >/dev/null 2>&1 & vm=$!; \
                       until \"$1\" exits --list | grep -q vmnoise; do sleep 0.1; done; \
                       \"$1\" exits --list --format json; kill $vm; wait";
@@ -204,7 +204,7 @@ mod lab {
 
     #[test]
     fn cloud() {
-        assert_finds_the_same_on(Kernel::Cloud, Suite::Own);
+        assert_finds_the_same_on(DebianKernel::Cloud, DebianSuite::Own);
     }
 }
 
@@ -213,11 +213,11 @@ mod lab_full {
 
     #[test]
     fn trixie() {
-        assert_finds_the_same_on(Kernel::Cloud, Suite::Trixie);
+        assert_finds_the_same_on(DebianKernel::Cloud, DebianSuite::Trixie);
     }
 
     #[test]
     fn trixie_backports() {
-        assert_finds_the_same_on(Kernel::Cloud, Suite::TrixieBackports);
+        assert_finds_the_same_on(DebianKernel::Cloud, DebianSuite::TrixieBackports);
     }
 }

@@ -2,7 +2,7 @@
 //! with KVM's own counters.
 
 mod virtual_time {
-    use vmnoise_labs::bed::{Kernel, Lab};
+    use vmnoise_labs::bed::{DebianKernel, Lab};
     use vmnoise_labs::lab_program;
     use vmnoise_labs::oracle::vm_exits::halts;
 
@@ -17,12 +17,12 @@ mod virtual_time {
                     run:200 stop run:50 cont told:2 quiet:3000 stop read kill -- \
                     lab-guest boot -name l2,debug-threads=on -no-shutdown";
         // Under virtual time, so that a boot repeats.
-        let lab = Lab::kernel(Kernel::Cloud)
+        let lab = Lab::kernel(DebianKernel::Cloud)
             .virtual_time(0)
             .guest(&["vmnoise --version", "lab-vmm run:2000 --"])
             .program(&lab_program("lab-tracefs").unwrap())
             .program(&lab_program("lab-guest").unwrap());
-        let Beside {
+        let ExitsComparison {
             report,
             exits,
             treatments,

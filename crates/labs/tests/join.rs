@@ -1,13 +1,15 @@
 //! A Linux guest and its host in one lab, recorded at the same time and joined: the disturber on
 //! the host is named for the guest's gaps.
 
-use crate::join_judge::{Joined, assert_covers, assert_explains};
-use vmnoise_labs::bed::{Kernel, Suite};
-use vmnoise_labs::pair::Pair;
+use crate::join_judge::{JoinedPair, assert_covers, assert_explains};
+use vmnoise_labs::bed::{DebianKernel, DebianSuite};
+use vmnoise_labs::pair::PairPlan;
 
-fn assert_names_the_disturber(suite: Suite) -> Joined {
-    let pair = Pair::of(Kernel::Cloud, suite).unwrap().virtual_time(0);
-    let joined = Joined::of(pair.duration("200ms").record().unwrap());
+fn assert_names_the_disturber(suite: DebianSuite) -> JoinedPair {
+    let pair = PairPlan::of(DebianKernel::Cloud, suite)
+        .unwrap()
+        .virtual_time(0);
+    let joined = JoinedPair::of(pair.duration("200ms").record().unwrap());
     joined.assert_disturber_is_first();
     joined.assert_steal_is_run_delay();
     assert_covers(&joined.quiet);
@@ -24,7 +26,7 @@ mod virtual_time {
 
     #[test]
     fn a_disturber_on_the_host_is_named_for_the_guests_gaps_to_the_last_bit() {
-        let boot = || assert_names_the_disturber(Suite::Own);
+        let boot = || assert_names_the_disturber(DebianSuite::Own);
         let [first, second] = std::thread::scope(|scope| {
             let boots = [scope.spawn(boot), scope.spawn(boot)];
             boots.map(|boot| boot.join().unwrap())
@@ -93,7 +95,7 @@ mod lab_full {
         /// which no event shows. The lab's scheduler counts this time as any other, and so do we.
         #[test]
         fn a_guest_that_moves_between_cpus_of_its_host_is_joined() {
-            let pair = Pair::of(Kernel::Cloud, Suite::Own).unwrap();
+            let pair = PairPlan::of(DebianKernel::Cloud, DebianSuite::Own).unwrap();
             let pair = pair.virtual_time(0).cpus(2).moves_every_us(7_000);
             let pair = pair.duration("500ms");
             // The moving program sleeps in between, on CPUs that stand still half of the time.
@@ -105,7 +107,7 @@ mod lab_full {
             let moved = after.vcpus[0].migrations - before.vcpus[0].migrations;
             println!("moved {moved} times");
             assert!(moved >= LEAST_MOVES, "{moved}");
-            let joined = Joined::of(recorded);
+            let joined = JoinedPair::of(recorded);
             joined.assert_disturber_is_named();
             joined.assert_waits_are_booked();
             let cpus = joined.cpus_of_culprits();
@@ -118,7 +120,7 @@ mod lab_full {
 
         #[test]
         fn a_disturber_is_named() {
-            assert_names_the_disturber(Suite::Trixie);
+            assert_names_the_disturber(DebianSuite::Trixie);
         }
     }
 
@@ -127,7 +129,7 @@ mod lab_full {
 
         #[test]
         fn a_disturber_is_named() {
-            assert_names_the_disturber(Suite::TrixieBackports);
+            assert_names_the_disturber(DebianSuite::TrixieBackports);
         }
     }
 }

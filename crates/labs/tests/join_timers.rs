@@ -5,9 +5,9 @@ mod virtual_time {
     use serde_json::Value;
     use vmnoise_events::{Activation, Event};
     use vmnoise_explain::{Matcher, Pairs};
-    use vmnoise_labs::bed::{Kernel, Suite};
-    use vmnoise_labs::pair::{DISTURBED, HOST, Pair, QUIET, Recorded};
-    use vmnoise_recording::Reader;
+    use vmnoise_labs::bed::{DebianKernel, DebianSuite};
+    use vmnoise_labs::pair::{DISTURBED, HOST, PairPlan, PairRecordings, QUIET};
+    use vmnoise_recording::RecordingReader;
 
     use crate::altered;
 
@@ -26,7 +26,7 @@ mod virtual_time {
         values.map(number).sum()
     }
 
-    fn events(recorded: &Recorded, name: &str) -> Vec<Event> {
+    fn events(recorded: &PairRecordings, name: &str) -> Vec<Event> {
         altered::events(&recorded.file(name))
     }
 
@@ -85,8 +85,13 @@ mod virtual_time {
     }
 
     /// Returns which vCPU is which CPU, with the clocks of the two machines.
-    fn pairs(recorded: &Recorded) -> Pairs {
-        let facts = |name| Reader::open(&recorded.file(name)).unwrap().facts().clone();
+    fn pairs(recorded: &PairRecordings) -> Pairs {
+        let facts = |name| {
+            RecordingReader::open(&recorded.file(name))
+                .unwrap()
+                .facts()
+                .clone()
+        };
         let mut matcher = Matcher::new(&facts(DISTURBED), &facts(HOST)).unwrap();
         events(recorded, DISTURBED)
             .iter()
@@ -109,7 +114,7 @@ mod virtual_time {
 
     /// Asserts that a wrong clock is refused: it would put other exits under each wake-up. The
     /// error is not a whole number of periods, because a task of one period could not detect that.
-    fn assert_another_clock_is_refused(recorded: &Recorded) {
+    fn assert_another_clock_is_refused(recorded: &PairRecordings) {
         const WRONG_BY_TSC: i64 = 400_000;
         let wrong = recorded.file("wrong.rec");
         altered::clocks_ahead(&recorded.file(HOST), &wrong, WRONG_BY_TSC);
@@ -121,7 +126,7 @@ mod virtual_time {
 
     #[test]
     fn a_task_of_the_host_is_named_for_a_guests_late_timers_with_its_length() {
-        let pair = Pair::of(Kernel::Cloud, Suite::Own).unwrap();
+        let pair = PairPlan::of(DebianKernel::Cloud, DebianSuite::Own).unwrap();
         let pair = pair.virtual_time(0).timerlat().duration("200ms");
         let recorded = pair.record().unwrap();
         let disturber = recorded.disturber().unwrap();

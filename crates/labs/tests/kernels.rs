@@ -2,7 +2,7 @@
 //! status, every exit is counted, and nothing is lost.
 
 use serde_json::Value;
-use vmnoise_labs::bed::{Kernel, Lab, Suite};
+use vmnoise_labs::bed::{DebianKernel, DebianSuite, Lab};
 use vmnoise_labs::judge::{
     assert_budgets_add_up, assert_exits_are_seen, assert_tick, probe_status,
 };
@@ -35,7 +35,7 @@ const EXITS: [(&str, &str); 4] = [
     ),
 ];
 
-fn assert_works_on(kernel: Kernel, suite: Suite) {
+fn assert_works_on(kernel: DebianKernel, suite: DebianSuite) {
     let report = Lab::kernel(kernel).from(suite).run(&COMMANDS).unwrap();
     println!("{suite:?} {kernel:?}: Linux {}", report.kernel_version);
     let [doctor, microvm, osnoise] = [0, 1, 2].map(|which| report.outputs[which].json().unwrap());
@@ -63,9 +63,9 @@ fn assert_works_on(kernel: Kernel, suite: Suite) {
 }
 
 /// Asserts that nothing is lost. On PREEMPT_RT preempted softirqs are always unpaired.
-fn assert_nothing_lost(summary: &Value, kernel: Kernel) {
+fn assert_nothing_lost(summary: &Value, kernel: DebianKernel) {
     for (kind, count) in summary["losses"].as_object().unwrap() {
-        let by_nature = kernel == Kernel::Rt && kind == "unpaired";
+        let by_nature = kernel == DebianKernel::Rt && kind == "unpaired";
         assert!(by_nature || count == 0, "{}", summary["losses"]);
     }
 }
@@ -78,12 +78,12 @@ mod lab {
 
         #[test]
         fn cloud() {
-            assert_works_on(Kernel::Cloud, Suite::Own);
+            assert_works_on(DebianKernel::Cloud, DebianSuite::Own);
         }
 
         #[test]
         fn rt() {
-            assert_works_on(Kernel::Rt, Suite::Own);
+            assert_works_on(DebianKernel::Rt, DebianSuite::Own);
         }
     }
 }
@@ -96,12 +96,12 @@ mod lab_full {
 
         #[test]
         fn cloud() {
-            assert_works_on(Kernel::Cloud, Suite::Trixie);
+            assert_works_on(DebianKernel::Cloud, DebianSuite::Trixie);
         }
 
         #[test]
         fn rt() {
-            assert_works_on(Kernel::Rt, Suite::Trixie);
+            assert_works_on(DebianKernel::Rt, DebianSuite::Trixie);
         }
     }
 
@@ -110,12 +110,12 @@ mod lab_full {
 
         #[test]
         fn cloud() {
-            assert_works_on(Kernel::Cloud, Suite::TrixieBackports);
+            assert_works_on(DebianKernel::Cloud, DebianSuite::TrixieBackports);
         }
 
         #[test]
         fn rt() {
-            assert_works_on(Kernel::Rt, Suite::TrixieBackports);
+            assert_works_on(DebianKernel::Rt, DebianSuite::TrixieBackports);
         }
     }
 }

@@ -5,13 +5,13 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use vmnoise_labs::mpi::{
-    Beside, CULPRIT, Collective, LONG, Launcher, Outcome, PRIORITY, SCENES, Slurm, beside,
-    by_mpirun, by_srun, what_is_missing,
+    CULPRIT, LONG, Launcher, MpiCollective, PRIORITY, PredictionComparison, SCENES, SceneOutcome,
+    Slurm, beside, by_mpirun, by_srun, what_is_missing,
 };
 use vmnoise_labs::{binary, run_to_end};
 
 /// Prints a comparison, and asserts its results.
-fn assert_predicted(comparison: &Beside<'_>) {
+fn assert_predicted(comparison: &PredictionComparison<'_>) {
     let folder = tempfile::tempdir().unwrap();
     let outcomes = beside(comparison, folder.path()).unwrap();
     for outcome in &outcomes {
@@ -53,13 +53,13 @@ fn assert_predicted(comparison: &Beside<'_>) {
 
 /// Returns whether steps are longer in one scene than in the other, both predicted and measured, by
 /// more than the other noise.
-fn is_longer(outcome: &Outcome, than: &Outcome) -> bool {
+fn is_longer(outcome: &SceneOutcome, than: &SceneOutcome) -> bool {
     let both = outcome.slowdowns().into_iter().zip(than.slowdowns());
     both.into_iter()
         .all(|(longer, shorter)| longer / shorter > 1.0 + outcome.unlike)
 }
 
-fn blames_the_disturber(outcome: &Outcome) -> bool {
+fn blames_the_disturber(outcome: &SceneOutcome) -> bool {
     let culprits = outcome
         .rounds
         .iter()
@@ -125,9 +125,9 @@ mod root {
         if let Some(reason) = what_is_missing() {
             return skipped(&reason);
         }
-        assert_predicted(&Beside {
+        assert_predicted(&PredictionComparison {
             launcher: Launcher::Mpirun,
-            collective: Collective::Barrier,
+            collective: MpiCollective::Barrier,
             bursts: LONG,
             rounds: 2,
         });

@@ -4,12 +4,12 @@
 use std::sync::LazyLock;
 
 use crate::neighbours_judge::Judge;
-use vmnoise_labs::bed::{Kernel, Suite};
-use vmnoise_labs::neighbours::{Neighbours, Recorded};
+use vmnoise_labs::bed::{DebianKernel, DebianSuite};
+use vmnoise_labs::neighbours::{NeighbourRecordings, Neighbours};
 
 /// The recordings of one boot, which all tests share.
-static RECORDED: LazyLock<Recorded> = LazyLock::new(|| {
-    let neighbours = Neighbours::of(Kernel::Cloud, Suite::Own).unwrap();
+static RECORDED: LazyLock<NeighbourRecordings> = LazyLock::new(|| {
+    let neighbours = Neighbours::of(DebianKernel::Cloud, DebianSuite::Own).unwrap();
     neighbours.virtual_time(0).record().unwrap()
 });
 
@@ -41,7 +41,7 @@ mod lab_full {
         /// The same guests and commands, on a host of two CPUs.
         #[test]
         fn a_host_of_two_cpus_is_refused() {
-            let neighbours = Neighbours::of(Kernel::Cloud, Suite::Own).unwrap();
+            let neighbours = Neighbours::of(DebianKernel::Cloud, DebianSuite::Own).unwrap();
             assert_strangers(&neighbours.virtual_time(0).cpus(2));
         }
     }
@@ -51,7 +51,7 @@ mod lab_full {
 
         #[test]
         fn a_host_of_another_kernel_is_refused() {
-            let neighbours = Neighbours::of(Kernel::Cloud, Suite::Trixie).unwrap();
+            let neighbours = Neighbours::of(DebianKernel::Cloud, DebianSuite::Trixie).unwrap();
             assert_strangers(&neighbours.virtual_time(0));
         }
     }
@@ -61,7 +61,8 @@ mod lab_full {
 
         #[test]
         fn a_host_of_a_newer_kernel_is_refused() {
-            let neighbours = Neighbours::of(Kernel::Cloud, Suite::TrixieBackports).unwrap();
+            let neighbours =
+                Neighbours::of(DebianKernel::Cloud, DebianSuite::TrixieBackports).unwrap();
             assert_strangers(&neighbours.virtual_time(0));
         }
     }

@@ -1,7 +1,7 @@
 //! NMIs from outside the machine are noise of that name, and a machine without NMIs has none.
 
 mod lab {
-    use vmnoise_labs::bed::{Kernel, Lab};
+    use vmnoise_labs::bed::{DebianKernel, Lab};
     use vmnoise_labs::judge::{assert_budgets_add_up, sources};
     use vmnoise_labs::lab_program;
 
@@ -19,7 +19,7 @@ mod lab {
     #[test]
     fn nmis_from_outside_are_reported_and_silence_has_none() {
         let inject = format!("& lab-disturb monitor vmnoise-spin {INJECTED} 100 nmi");
-        let report = Lab::kernel(Kernel::Cloud)
+        let report = Lab::kernel(DebianKernel::Cloud)
             .program(&lab_program("lab-disturb").unwrap())
             .run(&[OSNOISE, &inject, RECORDED, LINES])
             .unwrap();

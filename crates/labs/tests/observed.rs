@@ -8,7 +8,7 @@ mod root {
 
     use serde_json::Value;
     use vmnoise_labs::judge::assert_budgets_add_up;
-    use vmnoise_labs::{Burst, Disturber, Run, run_to_end, schedstat};
+    use vmnoise_labs::{Burst, Disturber, VmnoiseRun, run_to_end, schedstat};
 
     const CPU: u32 = 1;
     const BURST: Duration = Duration::from_micros(500);
@@ -17,7 +17,9 @@ mod root {
         let pid = pid.to_string();
         let mut all = vec!["osnoise", "--pid", &pid, "--format", "json"];
         all.extend(more);
-        let summary = Run::start(&all).and_then(Run::summary).unwrap();
+        let summary = VmnoiseRun::start(&all)
+            .and_then(VmnoiseRun::summary)
+            .unwrap();
         assert_budgets_add_up(&summary);
         summary
     }
@@ -40,7 +42,7 @@ mod root {
         let all = [
             "osnoise", "--pid", &pid, "--format", "json", "--output", path,
         ];
-        let run = Run::start(&all).unwrap();
+        let run = VmnoiseRun::start(&all).unwrap();
         let deadline = Instant::now() + Duration::from_secs(30);
         // The recording is created when measuring begins.
         while std::fs::metadata(&recording).map_or(0, |it| it.len()) == 0 {
@@ -175,7 +177,8 @@ mod root {
     fn a_thread_that_ends_leaves_the_result_of_the_time_before() {
         let busy = Disturber::busy(CPU).unwrap();
         let pid = busy.pid().to_string();
-        let run = Run::start(&["osnoise", "--pid", &pid, "-d", "30", "--format", "json"]).unwrap();
+        let run =
+            VmnoiseRun::start(&["osnoise", "--pid", &pid, "-d", "30", "--format", "json"]).unwrap();
         std::thread::sleep(Duration::from_secs(4));
         drop(busy);
         let (status, stdout, stderr) = run.output().unwrap();

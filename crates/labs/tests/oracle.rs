@@ -2,22 +2,29 @@
 //! docs/validation.md reports.
 
 mod virtual_time {
-    use vmnoise_labs::oracle::{Kind, beside_the_kernel, softirqs};
+    use vmnoise_labs::oracle::{OsnoiseEventKind, beside_the_kernel, softirqs};
 
     #[test]
     fn gaps_of_the_kernels_tracer_are_reported_as_it_reports_them() {
         let found = beside_the_kernel().unwrap();
         assert_eq!(found.lost_events, 0, "{found:?}");
-        for kind in [Kind::Nmi, Kind::Irq, Kind::Thread] {
+        for kind in [
+            OsnoiseEventKind::Nmi,
+            OsnoiseEventKind::Irq,
+            OsnoiseEventKind::Thread,
+        ] {
             let agreement = found.agreement(kind).unwrap();
             assert!(agreement.counts_agree(), "{agreement:?}");
             assert!(agreement.durations_agree(), "{agreement:?}");
         }
-        for kind in [Kind::Irq, Kind::Thread] {
+        for kind in [OsnoiseEventKind::Irq, OsnoiseEventKind::Thread] {
             assert!(found.agreement(kind).unwrap().kernel > 200, "{found:?}");
         }
         // Softirqs of PREEMPT_RT run in threads.
-        assert_eq!(found.agreement(Kind::Softirq).unwrap().kernel, 0);
+        assert_eq!(
+            found.agreement(OsnoiseEventKind::Softirq).unwrap().kernel,
+            0
+        );
         assert!(found.gaps.kernel > 200, "{found:?}");
         assert_eq!(found.gaps.missed, [], "{found:?}");
     }

@@ -8,7 +8,7 @@ mod root {
 
     use serde_json::Value;
     use vmnoise_labs::judge::assert_budgets_add_up;
-    use vmnoise_labs::{Disturber, Run, run_to_end};
+    use vmnoise_labs::{Disturber, VmnoiseRun, run_to_end};
 
     const CPU: u32 = 1;
     const BURST: Duration = Duration::from_micros(500);
@@ -16,7 +16,9 @@ mod root {
     fn osnoise(arguments: &[&str]) -> Value {
         let mut all = vec!["osnoise", "--cpus", "1", "--format", "json"];
         all.extend(arguments);
-        Run::start(&all).and_then(Run::summary).unwrap()
+        VmnoiseRun::start(&all)
+            .and_then(VmnoiseRun::summary)
+            .unwrap()
     }
 
     fn threads(summary: &Value) -> impl Iterator<Item = (&str, u64, u64)> {

@@ -7,12 +7,12 @@ mod root {
 
     use serde_json::Value;
     use vmnoise_labs::judge::assert_budgets_add_up;
-    use vmnoise_labs::{Group, Run, run_to_end, schedstat, skipped};
+    use vmnoise_labs::{Group, VmnoiseRun, run_to_end, schedstat, skipped};
 
     /// Returns how many polling threads and other threads of a run are in the group while it polls.
     fn in_group(name: &str, group: &Group) -> (usize, usize) {
         let option = format!("-C={name}");
-        let run = Run::start(&["osnoise", "-c", "1", "-d", "2", &option]).unwrap();
+        let run = VmnoiseRun::start(&["osnoise", "-c", "1", "-d", "2", &option]).unwrap();
         let deadline = Instant::now() + Duration::from_secs(30);
         let members = loop {
             let members: Vec<u32> = group
@@ -64,7 +64,7 @@ mod root {
     fn a_warm_up_is_no_part_of_the_result() {
         let begin = Instant::now();
         let options = ["osnoise", "-c", "1", "-d", "1", "--warm-up", "2"];
-        let run = Run::start(&[&options[..], &["--format", "json"]].concat()).unwrap();
+        let run = VmnoiseRun::start(&[&options[..], &["--format", "json"]].concat()).unwrap();
         let summary = run.summary().unwrap();
         assert!(begin.elapsed() >= Duration::from_secs(3));
         assert_budgets_add_up(&summary);
@@ -84,7 +84,7 @@ mod root {
     #[test]
     fn a_real_time_poller_on_the_only_cpu_ends_by_itself() {
         let base = ["osnoise", "-c", "1", "-H", "1", "-P", "f:10", "-d", "200ms"];
-        let run = Run::start(&[&base[..], &["--format", "json"]].concat()).unwrap();
+        let run = VmnoiseRun::start(&[&base[..], &["--format", "json"]].concat()).unwrap();
         let summary = run.summary().unwrap();
         assert_eq!(summary["finish_reason"], "duration");
         let of = |key: &str| summary["cpus"][0][key].as_u64().unwrap();
@@ -148,7 +148,7 @@ mod root {
             "osnoise", "-c", "1", "-d", "1", "-s", "2", "--format", "json",
         ];
         let go_on = ["--on-threshold", &say, "--on-threshold", "continue"];
-        let run = Run::start(&[&base[..], &go_on].concat()).unwrap();
+        let run = VmnoiseRun::start(&[&base[..], &go_on].concat()).unwrap();
         let summary: Value = run.summary().unwrap();
         assert!(summary["stopped_by"].is_null(), "{summary}");
         let said = std::fs::read_to_string(&file).unwrap();
@@ -176,7 +176,7 @@ mod root {
     fn longest_whole_gaps() -> impl Iterator<Item = Value> {
         let options = ["osnoise", "-c", "1", "-d", "3", "-P", "f:10"];
         (0..RUNS).filter_map(move |_| {
-            let run = Run::start(&[&options[..], &["--format", "json"]].concat()).unwrap();
+            let run = VmnoiseRun::start(&[&options[..], &["--format", "json"]].concat()).unwrap();
             let summary = run.summary().unwrap();
             assert_budgets_add_up(&summary);
             let gap = summary["worst"][0].clone();
@@ -236,7 +236,7 @@ mod root {
 
 mod lab {
     use serde_json::Value;
-    use vmnoise_labs::bed::{Kernel, Lab};
+    use vmnoise_labs::bed::{DebianKernel, Lab};
     use vmnoise_labs::judge::assert_budgets_add_up;
     use vmnoise_labs::lab_program;
 
@@ -244,7 +244,7 @@ mod lab {
     #[test]
     fn a_deadline_runs_in_its_partition_and_its_budget_is_witnessed() {
         let osnoise = "lab-partition 1 alone vmnoise osnoise -c 1 -C=cpu1 -P d:20ms:100ms -d 2s --format json";
-        let report = Lab::kernel(Kernel::Cloud)
+        let report = Lab::kernel(DebianKernel::Cloud)
             .cpus(2)
             .program(&lab_program("lab-partition").unwrap())
             .run(&[osnoise])
@@ -266,7 +266,7 @@ mod lab {
     fn a_guest_under_a_deadline_is_throttled_too() {
         let microvm =
             "lab-partition 1 together vmnoise microvm -c 1 -P d:20ms:100ms -d 2s --format json";
-        let report = Lab::kernel(Kernel::Cloud)
+        let report = Lab::kernel(DebianKernel::Cloud)
             .cpus(2)
             .program(&lab_program("lab-partition").unwrap())
             .run(&[microvm])

@@ -4,14 +4,14 @@ use std::io::Read;
 use std::ops::ControlFlow;
 
 use vmnoise_events::{Event, Vcpu, VcpuClock};
-use vmnoise_recording::Reader;
+use vmnoise_recording::RecordingReader;
 
 /// Returns the vCPUs and the clocks of their guests in order; of a recording in progress, those
 /// written so far.
 pub fn clocks(recording: impl Read) -> Vec<(Vcpu, VcpuClock)> {
     let mut vcpus = Vec::new();
     let mut clocks = Vec::new();
-    let Ok(mut reader) = Reader::new(recording) else {
+    let Ok(mut reader) = RecordingReader::new(recording) else {
         return clocks;
     };
     while let Ok(ControlFlow::Continue(event)) = reader.next_event() {

@@ -8,8 +8,8 @@ mod kvm {
 
     use rustix::process::Signal;
     use serde_json::Value;
-    use vmnoise_labs::footprint::Held;
-    use vmnoise_labs::{Run, run_to_end, schedstat};
+    use vmnoise_labs::footprint::OpenDescriptors;
+    use vmnoise_labs::{VmnoiseRun, run_to_end, schedstat};
 
     const CPU: u32 = 1;
 
@@ -28,7 +28,7 @@ mod kvm {
     fn sigkill_leaves_no_process_no_program_and_a_readable_recording() {
         let folder = tempfile::tempdir().unwrap();
         let recording = folder.path().join("killed.vmn");
-        let run = Run::microvm(
+        let run = VmnoiseRun::microvm(
             CPU,
             &["--duration", "30s", "-o", recording.to_str().unwrap()],
         )
@@ -36,7 +36,7 @@ mod kvm {
         let pid = run.pid();
         std::thread::sleep(Duration::from_millis(2500));
         // Other programs may come and go: these are the run's own.
-        let held = Held::by(pid).unwrap();
+        let held = OpenDescriptors::by(pid).unwrap();
         assert!(!held.programs.is_empty(), "no program is loaded: {held:?}");
         drop(run); // SIGKILL
         assert!(schedstat::threads(pid).is_err(), "a thread is left");
@@ -55,7 +55,7 @@ mod kvm {
     fn the_recording_reports_the_same_byte_for_byte_and_so_does_pyarrow() {
         let folder = tempfile::tempdir().unwrap();
         let recording = folder.path().join("run.vmn");
-        let run = Run::microvm(
+        let run = VmnoiseRun::microvm(
             CPU,
             &["--duration", "2s", "-o", recording.to_str().unwrap()],
         )
@@ -101,7 +101,7 @@ mod kvm {
 
     #[test]
     fn ctrl_c_once_finishes_and_prints() {
-        let run = Run::microvm(CPU, &["--duration", "30s"]).unwrap();
+        let run = VmnoiseRun::microvm(CPU, &["--duration", "30s"]).unwrap();
         std::thread::sleep(Duration::from_millis(700));
         run.signal(Signal::INT).unwrap();
         let summary = run.summary().unwrap();
@@ -125,8 +125,8 @@ mod kvm {
 
     #[test]
     fn own_events_on_the_measured_cpu_stay_few() {
-        let summary = Run::microvm(CPU, &["--duration", "3s"])
-            .and_then(Run::summary)
+        let summary = VmnoiseRun::microvm(CPU, &["--duration", "3s"])
+            .and_then(VmnoiseRun::summary)
             .unwrap();
         let own: u64 = summary["cpus"][0]["sources"]
             .as_array()
@@ -151,8 +151,8 @@ mod kvm {
 
     #[test]
     fn without_trace_it_measures_and_blames_nobody() {
-        let summary = Run::microvm(CPU, &["--duration", "1s", "--no-trace"])
-            .and_then(Run::summary)
+        let summary = VmnoiseRun::microvm(CPU, &["--duration", "1s", "--no-trace"])
+            .and_then(VmnoiseRun::summary)
             .unwrap();
         assert!(summary["cpus"][0]["gaps"].as_u64().unwrap() > 0);
         assert_eq!(summary["cpus"][0]["sources"].as_array().unwrap().len(), 0);

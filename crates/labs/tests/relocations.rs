@@ -2,7 +2,7 @@
 //! Debian's kernels, with the BTF of kvm-intel and of kvm-amd. No kernel is booted, because
 //! kvm-intel would not load in a lab.
 
-use vmnoise_labs::bed::{Kernel, Suite, types_of_module};
+use vmnoise_labs::bed::{DebianKernel, DebianSuite, types_of_module};
 use vmnoise_labs::binary;
 use vmnoise_labs::relocations::{Relocation, bpf_objects, resolve};
 
@@ -122,7 +122,7 @@ fn renamed(btf: &[u8], name: &str) -> Vec<u8> {
     btf
 }
 
-fn every_field_is_there(kernel: Kernel, suite: Suite) {
+fn every_field_is_there(kernel: DebianKernel, suite: DebianSuite) {
     let objects = bpf_objects(&binary()).unwrap();
     for vendor in [Vendor::Amd, Vendor::Intel] {
         let types = types_of_module(kernel, suite, vendor.module()).unwrap();
@@ -156,19 +156,20 @@ mod lab {
 
         #[test]
         fn cloud() {
-            every_field_is_there(Kernel::Cloud, Suite::Own);
+            every_field_is_there(DebianKernel::Cloud, DebianSuite::Own);
         }
 
         #[test]
         fn rt() {
-            every_field_is_there(Kernel::Rt, Suite::Own);
+            every_field_is_there(DebianKernel::Rt, DebianSuite::Own);
         }
 
         #[test]
         fn a_field_that_vanished_is_reported() {
             let objects = bpf_objects(&binary()).unwrap();
             for (vendor, field) in [(Vendor::Amd, "exit_code"), (Vendor::Intel, "exit_reason")] {
-                let types = types_of_module(Kernel::Cloud, Suite::Own, vendor.module()).unwrap();
+                let types = types_of_module(DebianKernel::Cloud, DebianSuite::Own, vendor.module())
+                    .unwrap();
                 let btf = renamed(&types.btf, field);
                 let reported: Vec<String> = objects
                     .iter()
@@ -188,12 +189,12 @@ mod lab_full {
 
         #[test]
         fn cloud() {
-            every_field_is_there(Kernel::Cloud, Suite::Trixie);
+            every_field_is_there(DebianKernel::Cloud, DebianSuite::Trixie);
         }
 
         #[test]
         fn rt() {
-            every_field_is_there(Kernel::Rt, Suite::Trixie);
+            every_field_is_there(DebianKernel::Rt, DebianSuite::Trixie);
         }
     }
 
@@ -202,12 +203,12 @@ mod lab_full {
 
         #[test]
         fn cloud() {
-            every_field_is_there(Kernel::Cloud, Suite::TrixieBackports);
+            every_field_is_there(DebianKernel::Cloud, DebianSuite::TrixieBackports);
         }
 
         #[test]
         fn rt() {
-            every_field_is_there(Kernel::Rt, Suite::TrixieBackports);
+            every_field_is_there(DebianKernel::Rt, DebianSuite::TrixieBackports);
         }
     }
 }

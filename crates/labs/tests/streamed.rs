@@ -2,7 +2,7 @@
 //! the same run, under virtual time.
 
 use serde_json::Value;
-use vmnoise_labs::bed::{Kernel, Lab, Suite};
+use vmnoise_labs::bed::{DebianKernel, DebianSuite, Lab};
 use vmnoise_labs::lab_program;
 use vmnoise_labs::oracle::vm_exits::{reported, witnessed};
 use vmnoise_labs::vmm_steps::Treatment;
@@ -14,7 +14,7 @@ const CLOSE_NS: u64 = 4_000;
 
 /// Compares all exits. If kvm_exit fires with interrupts on (SVM before 6.12), the interrupt that
 /// caused the exit runs before it, and starts it.
-fn assert_agrees_with_tracefs(suite: Suite, begins_before: bool) {
+fn assert_agrees_with_tracefs(suite: DebianSuite, begins_before: bool) {
     let mut commands = vec![
         "&& lab-tracefs while buffer_size_kb=8192 trace_clock=mono events/kvm/kvm_exit/enable=1 \
          events/kvm/kvm_entry/enable=1 events/irq_vectors/enable=1 events/irq/enable=1 \
@@ -29,11 +29,10 @@ fn assert_agrees_with_tracefs(suite: Suite, begins_before: bool) {
     commands.push("lab-vmm untrace run:500 --".to_owned());
     commands.push("lab-tracefs show".to_owned());
     let commands: Vec<&str> = commands.iter().map(String::as_str).collect();
-    let lab = ["lab-vmm", "lab-tracefs"]
-        .iter()
-        .fold(Lab::kernel(Kernel::Cloud).from(suite), |lab, program| {
-            lab.program(&lab_program(program).unwrap())
-        });
+    let lab = ["lab-vmm", "lab-tracefs"].iter().fold(
+        Lab::kernel(DebianKernel::Cloud).from(suite),
+        |lab, program| lab.program(&lab_program(program).unwrap()),
+    );
     let report = lab.virtual_time(0).run(&commands).unwrap();
     println!("{}", report.kernel_version);
     let kernels = report.outputs[EXERCISES.len() + 1].text().unwrap();
@@ -86,7 +85,7 @@ mod virtual_time {
 
     #[test]
     fn every_exit_is_as_tracefs_has_it() {
-        assert_agrees_with_tracefs(Suite::Own, true);
+        assert_agrees_with_tracefs(DebianSuite::Own, true);
     }
 
     #[test]
@@ -94,7 +93,7 @@ mod virtual_time {
         let programs = ["lab-vmm", "lab-disturb"];
         let lab = programs
             .iter()
-            .fold(Lab::kernel(Kernel::Cloud), |lab, program| {
+            .fold(Lab::kernel(DebianKernel::Cloud), |lab, program| {
                 lab.program(&lab_program(program).unwrap())
             });
         let report = lab
@@ -143,7 +142,7 @@ mod lab_full {
 
         #[test]
         fn every_exit_is_as_tracefs_has_it() {
-            assert_agrees_with_tracefs(Suite::Trixie, false);
+            assert_agrees_with_tracefs(DebianSuite::Trixie, false);
         }
     }
 
@@ -152,7 +151,7 @@ mod lab_full {
 
         #[test]
         fn every_exit_is_as_tracefs_has_it() {
-            assert_agrees_with_tracefs(Suite::TrixieBackports, false);
+            assert_agrees_with_tracefs(DebianSuite::TrixieBackports, false);
         }
     }
 }

@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::Path;
 
-use vmnoise_labs::{Tied, processes, vmm};
+use vmnoise_labs::{TiedProcess, processes, vmm};
 
 /// Starts another program that ignores SIGTERM, and notes its own SIGTERM.
 const LEADER: &str = r#"trap "echo asked > asked; exit" TERM
@@ -16,7 +16,7 @@ fn one_that_leads_is_asked_to_end_and_leaves_nobody() {
     let folder = tempfile::tempdir().unwrap();
     let read = |name: &str| fs::read_to_string(folder.path().join(name)).unwrap_or_default();
     let said = folder.path().join("said");
-    let leader = Tied::lead(Path::new("sh"), &["-c", LEADER], folder.path(), &said).unwrap();
+    let leader = TiedProcess::lead(Path::new("sh"), &["-c", LEADER], folder.path(), &said).unwrap();
     vmm::wait_for("the other", || Ok(read("other").ends_with('\n'))).unwrap();
     let other: u32 = read("other").trim().parse().unwrap();
     drop(leader);

@@ -6,7 +6,7 @@ mod root {
 
     use serde_json::Value;
     use vmnoise_labs::judge::assert_latencies_add_up;
-    use vmnoise_labs::{Disturber, Run, run_to_end};
+    use vmnoise_labs::{Disturber, VmnoiseRun, run_to_end};
 
     const CPU: u32 = 1;
 
@@ -14,7 +14,9 @@ mod root {
     fn timerlat(arguments: &[&str]) -> Value {
         let mut all = vec!["timerlat", "-c", "1", "-P", "f:40", "--format", "json"];
         all.extend(arguments);
-        Run::start(&all).and_then(Run::summary).unwrap()
+        VmnoiseRun::start(&all)
+            .and_then(VmnoiseRun::summary)
+            .unwrap()
     }
 
     fn number(value: &Value) -> u64 {

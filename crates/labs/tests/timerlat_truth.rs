@@ -50,7 +50,7 @@ mod virtual_time {
 
 mod lab_full {
     mod own_suite {
-        use vmnoise_labs::oracle::{Late, beside_cyclictest, descheduled};
+        use vmnoise_labs::oracle::{LateWakeup, beside_cyclictest, descheduled};
 
         /// Period of the guest's task.
         const PERIOD_NS: u64 = 1_013_000;
@@ -103,7 +103,7 @@ mod lab_full {
         fn a_guest_whose_vcpu_is_kept_from_running_calls_it_steal_of_that_length() {
             let found = descheduled().unwrap();
             println!("{found:#?}");
-            for Late { delay, is_cut } in &found.delays {
+            for LateWakeup { delay, is_cut } in &found.delays {
                 assert!(delay.named_ns * 100 >= delay.latency_ns * 95, "{delay:?}");
                 let decision_ns = if *is_cut { found.decision_ns } else { 0 };
                 let bound_ns = found.bound_ns + decision_ns;

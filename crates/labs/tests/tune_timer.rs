@@ -4,7 +4,7 @@
 mod lab_full {
     mod own_suite {
         use serde_json::Value;
-        use vmnoise_labs::bed::{Kernel, Lab};
+        use vmnoise_labs::bed::{DebianKernel, Lab};
 
         /// Debian's kernels let KVM poll for 200 us, and a halt of 100 us ends earlier.
         const COMMAND: &str =
@@ -12,7 +12,7 @@ mod lab_full {
 
         #[test]
         fn polling_makes_timers_less_late_and_costs_cpu_time() {
-            let lab = Lab::kernel(Kernel::Cloud).virtual_time(0);
+            let lab = Lab::kernel(DebianKernel::Cloud).virtual_time(0);
             let run = lab.run(&[COMMAND]).unwrap();
             let document = run.outputs[0].json().unwrap();
             assert_eq!(document["schema"], "vmnoise.tune-timer/1");

@@ -9,8 +9,8 @@ mod root {
 
     use rustix::process::Signal;
     use rustix::thread::sched_getaffinity;
-    use vmnoise_labs::footprint::{Held, settings};
-    use vmnoise_labs::{Group, Run, binary, hold_first_thread, schedstat, skipped};
+    use vmnoise_labs::footprint::{OpenDescriptors, settings};
+    use vmnoise_labs::{Group, VmnoiseRun, binary, hold_first_thread, schedstat, skipped};
 
     /// Limit of every wait.
     const LONG_ENOUGH: Duration = Duration::from_secs(20);
@@ -53,7 +53,7 @@ mod root {
     ];
 
     /// Starts a run, and returns when it works, with the objects that it holds in the kernel.
-    fn start(line: &str, end: End) -> (Run, Held) {
+    fn start(line: &str, end: End) -> (VmnoiseRun, OpenDescriptors) {
         let duration = match end {
             End::Duration => "2s",
             _ => FOR_GOOD,
@@ -62,11 +62,11 @@ mod root {
         // Under nohup(1), SIGHUP would not end the run.
         let mut command = Command::new("env");
         command.arg("--default-signal=HUP").arg(binary());
-        let run = Run::of(command.args(&words)).unwrap();
+        let run = VmnoiseRun::of(command.args(&words)).unwrap();
         let begin = Instant::now();
-        let mut before = Held::default();
+        let mut before = OpenDescriptors::default();
         loop {
-            let held = Held::by(run.pid()).unwrap();
+            let held = OpenDescriptors::by(run.pid()).unwrap();
             // It attaches one program after the other.
             if !held.links.is_empty() && held == before {
                 return (run, held);
@@ -77,7 +77,7 @@ mod root {
         }
     }
 
-    fn comes_to(run: Run, end: End) {
+    fn comes_to(run: VmnoiseRun, end: End) {
         let pid = run.pid();
         match end {
             End::Duration => {}

@@ -4,7 +4,7 @@
 mod lab {
     use std::time::Duration;
 
-    use vmnoise_labs::bed::{Kernel, Lab};
+    use vmnoise_labs::bed::{DebianKernel, Lab};
     use vmnoise_labs::judge::assert_stopped;
 
     use crate::exits_judge::*;
@@ -43,8 +43,8 @@ mod lab {
             ),
         ];
         let treatments: Vec<&str> = treatments.iter().map(String::as_str).collect();
-        let lab = Lab::kernel(Kernel::Cloud).cpus(2);
-        let Beside {
+        let lab = Lab::kernel(DebianKernel::Cloud).cpus(2);
+        let ExitsComparison {
             exits, treatments, ..
         } = exits_beside(lab, &treatments);
         assert_eq!(list(&exits["vms"]).len(), treatments.len(), "{exits}");
@@ -96,7 +96,7 @@ mod lab {
 }
 
 mod lab_full {
-    use vmnoise_labs::bed::{Kernel, Lab};
+    use vmnoise_labs::bed::{DebianKernel, Lab};
 
     use crate::exits_judge::*;
 
@@ -112,8 +112,8 @@ mod lab_full {
         };
         let treatments: Vec<String> = EXERCISES.iter().cycle().take(VMS).map(treatment).collect();
         let treatments: Vec<&str> = treatments.iter().map(String::as_str).collect();
-        let lab = Lab::kernel(Kernel::Cloud).cpus(2);
-        let Beside {
+        let lab = Lab::kernel(DebianKernel::Cloud).cpus(2);
+        let ExitsComparison {
             exits, treatments, ..
         } = exits_beside(lab, &treatments);
         assert_eq!(list(&exits["vms"]).len(), VMS, "{exits}");

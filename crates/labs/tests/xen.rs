@@ -6,7 +6,7 @@ use vmnoise_labs::bed::XenLab;
 use vmnoise_labs::judge::{assert_budgets_add_up, assert_latencies_add_up, probe_status};
 use vmnoise_labs::lab_program;
 use vmnoise_labs::oracle::report;
-use vmnoise_labs::oracle::xen::{Clock, Compared, compare, compare_latencies};
+use vmnoise_labs::oracle::xen::{Clock, XenGap, compare, compare_latencies};
 use vmnoise_labs::oracle::xen_slop::{slop, woken};
 
 /// Best status of each probe in a guest of Xen.
@@ -41,8 +41,8 @@ fn number(value: &Value) -> u64 {
 /// Asserts that the guest's steal time equals Xen's waits. They are equal to the nanosecond, by the
 /// one clock of both, if the vCPU was preempted. If it slept and was woken, or its wait began
 /// before the wake-up was due, records of the same run give the bounds.
-fn assert_reported_by_xen(compared: &[Compared]) {
-    let sum = |of: fn(&Compared) -> u64| compared.iter().map(of).sum::<u64>();
+fn assert_reported_by_xen(compared: &[XenGap]) {
+    let sum = |of: fn(&XenGap) -> u64| compared.iter().map(of).sum::<u64>();
     let [steal_ns, least_ns, most_ns] = [
         sum(|it| it.steal_ns),
         sum(|it| it.least_ns),

@@ -1,20 +1,21 @@
-//! Lengths of time, of which there are tens of millions and of which hardly any is longer than four seconds.
+//! Compact store of lengths: there may be tens of millions, and hardly any is longer than four
+//! seconds.
 
 use std::collections::HashMap;
 
-/// Stands for one of the long ones.
+/// Stands for a long length.
 const LONG: u32 = u32::MAX;
 
-/// As many as one likes, four bytes each.
+/// Any number of lengths, with four bytes each.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Lengths {
     short: Vec<u32>,
-    /// By their places.
+    /// Long lengths, by their indexes.
     long: HashMap<usize, u64>,
 }
 
 impl Lengths {
-    /// One more, nanoseconds.
+    /// Adds a length in nanoseconds.
     pub(crate) fn push(&mut self, ns: u64) {
         let short = u32::try_from(ns).unwrap_or(LONG);
         if short == LONG {
@@ -23,7 +24,7 @@ impl Lengths {
         self.short.push(short);
     }
 
-    /// The one at this place, nanoseconds.
+    /// Returns the length at this index, in nanoseconds.
     pub(crate) fn at(&self, place: usize) -> u64 {
         match self.short[place] {
             LONG => self.long[&place],
@@ -31,7 +32,7 @@ impl Lengths {
         }
     }
 
-    /// All of them, in their order.
+    /// Returns all lengths in their order.
     pub(crate) fn iter(&self) -> impl Iterator<Item = u64> {
         (0..self.short.len()).map(|place| self.at(place))
     }

@@ -1,6 +1,8 @@
-//! What a recording says beyond itself: the least time that a CPU left to its task in any window of
-//! it, whether tasks keep their deadlines with that, and what becomes of a program whose ranks wait
-//! for the slowest.
+//! Predictions from recordings:
+//!
+//! - the least time that a CPU left to its task in any window
+//! - whether tasks meet their deadlines with that time
+//! - the slowdown of a program whose ranks wait for the slowest
 //!
 //! Pure: no I/O, no clock. All times are nanoseconds.
 
@@ -15,6 +17,6 @@ pub mod tail;
 mod taken;
 mod unseen;
 
-pub use record::{Culprit, HadBy, Record, TakenBy};
-pub use taken::Taken;
+pub use record::{CpuRecord, HadBy, RecordCulprit, TakenBy};
+pub use taken::TakenTime;
 pub use unseen::Unseen;

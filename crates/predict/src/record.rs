@@ -1,4 +1,4 @@
-//! The time that was taken from one CPU, gap by gap.
+//! Time that was taken from one CPU, gap by gap.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -7,22 +7,22 @@ use std::sync::Arc;
 use vmnoise_events::Share;
 
 use crate::lengths::Lengths;
-use crate::taken::Taken;
+use crate::taken::TakenTime;
 use crate::unseen::{Stretches, Unseen};
 
-/// Who took time.
+/// Culprit: a share, and a name if it is known.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct Culprit {
-    /// Under which share.
+pub struct RecordCulprit {
+    /// Share of its time.
     pub share: Share,
-    /// Who; `None` where nobody is named (steal, residual).
+    /// Name; `None` without a name (steal, residual).
     pub name: Option<String>,
 }
 
-impl Culprit {
-    /// The same, whatever number stands behind its name: `stress-ng:4711` is called `stress-ng` on each
-    /// host, and has another number there.
-    pub fn whatever_number(&self) -> Culprit {
+impl RecordCulprit {
+    /// Returns the culprit without the number after its name: `stress-ng:4711` is `stress-ng` on
+    /// each host, but has another number there.
+    pub fn whatever_number(&self) -> RecordCulprit {
         let name = self
             .name
             .as_deref()
@@ -30,14 +30,14 @@ impl Culprit {
                 Some((name, number)) if number.parse::<u32>().is_ok() => name,
                 _ => name,
             });
-        Culprit {
+        RecordCulprit {
             share: self.share,
             name: name.map(str::to_owned),
         }
     }
 }
 
-impl fmt::Display for Culprit {
+impl fmt::Display for RecordCulprit {
     fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.name {
             Some(name) => write!(to, "{} {name}", self.share.name()),
@@ -46,39 +46,39 @@ impl fmt::Display for Culprit {
     }
 }
 
-/// What a culprit took of a run.
+/// Time of a culprit in a run.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct TakenBy {
-    /// All of it, nanoseconds.
+    /// Total time, in nanoseconds.
     pub total_ns: u64,
-    /// The most in one gap, nanoseconds.
+    /// Most time in one gap, in nanoseconds.
     pub most_ns: u64,
-    /// In how many gaps.
+    /// Number of gaps with such time.
     pub gaps: u64,
 }
 
-/// One run of one CPU. Columns, for a run may have ten million gaps.
+/// Run of one CPU, stored by columns, because a run may have ten million gaps.
 #[derive(Debug, Clone)]
-pub struct Record {
-    /// The CPU, or the vCPU.
+pub struct CpuRecord {
+    /// Number of the CPU, or of the vCPU.
     pub cpu: u32,
     from_ns: u64,
     to_ns: u64,
     begins_ns: Vec<u64>,
     lengths_ns: Vec<u64>,
-    /// Where the parts of each gap end in `who` and `part_ns`.
+    /// End of the parts of each gap in `who` and `part_ns`.
     part_ends: Vec<u32>,
     who: Vec<u32>,
     part_ns: Lengths,
-    culprits: Vec<Culprit>,
-    places: HashMap<Culprit, u32>,
+    culprits: Vec<RecordCulprit>,
+    places: HashMap<RecordCulprit, u32>,
     stretches: Stretches,
 }
 
-impl Record {
-    /// A run that saw nothing yet, of this CPU.
-    pub fn new(cpu: u32) -> Record {
-        Record {
+impl CpuRecord {
+    /// Returns an empty run of this CPU.
+    pub fn new(cpu: u32) -> CpuRecord {
+        CpuRecord {
             cpu,
             from_ns: 0,
             to_ns: 0,
@@ -93,11 +93,11 @@ impl Record {
         }
     }
 
-    /// The number of who took time, given out as they come.
+    /// Returns the number of a culprit. New culprits get the next number.
     ///
     /// # Panics
-    /// If there are more than 2^32 of them.
-    pub fn culprit(&mut self, culprit: Culprit) -> u32 {
+    /// If there are more than 2^32 culprits.
+    pub fn culprit(&mut self, culprit: RecordCulprit) -> u32 {
         if let Some(place) = self.places.get(&culprit) {
             return *place;
         }
@@ -107,8 +107,9 @@ impl Record {
         place
     }
 
-    /// The next gap, CLOCK_MONOTONIC in nanoseconds, with what each culprit had of it: no more than
-    /// its length. Of a gap that begins before the last one ends, what lies behind that end is kept.
+    /// Adds the next gap, CLOCK_MONOTONIC in nanoseconds, with the time of each culprit in it.
+    /// These times add up to no more than the gap's length. If the gap begins before the last one
+    /// ends, only its part after that end is kept.
     ///
     /// # Panics
     /// If there are more than 2^32 parts.
@@ -126,8 +127,8 @@ impl Record {
         self.part_ends.push(parts);
     }
 
-    /// From when to when the CPU was looked at, CLOCK_MONOTONIC in nanoseconds. A gap that reaches
-    /// beyond makes it longer.
+    /// Sets the begin and the end of the measured time, CLOCK_MONOTONIC in nanoseconds. A gap that
+    /// reaches beyond them extends it.
     pub fn measured(&mut self, from_ns: u64, to_ns: u64) {
         self.from_ns = self
             .begins_ns
@@ -136,14 +137,14 @@ impl Record {
         self.to_ns = to_ns.max(self.last_end_ns()).max(self.from_ns);
     }
 
-    /// For how long nobody looked at the CPU, somewhere in this stretch of the run; nanoseconds, and
-    /// CLOCK_MONOTONIC. One that begins before the last one ends begins there.
+    /// Adds an interval of the run with its unobserved time, in nanoseconds of CLOCK_MONOTONIC. If
+    /// the interval begins before the last one ends, it is shortened to begin there.
     pub fn unseen_in(&mut self, from_ns: u64, to_ns: u64, unseen_ns: u64) {
         self.stretches.push(from_ns, to_ns, unseen_ns);
     }
 
-    /// The time for which nobody looked, which was so much in all. What is not known to be in one of the
-    /// stretches may be anywhere.
+    /// Returns the unobserved time, `in_all_ns` in total. Time that belongs to none of the
+    /// intervals may be anywhere in the run.
     pub fn unseen(&self, in_all_ns: u64) -> Unseen<'_> {
         self.stretches.within(self.from_ns, self.to_ns, in_all_ns)
     }
@@ -153,27 +154,27 @@ impl Record {
         last.map_or(0, |(begin_ns, length_ns)| begin_ns + length_ns)
     }
 
-    /// How long the CPU was looked at, nanoseconds.
+    /// Returns the length of the measured time, in nanoseconds.
     pub fn span_ns(&self) -> u64 {
         self.to_ns - self.from_ns
     }
 
-    /// When that began, CLOCK_MONOTONIC in nanoseconds.
+    /// Returns the begin of the measured time, CLOCK_MONOTONIC in nanoseconds.
     pub fn from_ns(&self) -> u64 {
         self.from_ns
     }
 
-    /// Gaps.
+    /// Returns the number of gaps.
     pub fn gaps(&self) -> usize {
         self.begins_ns.len()
     }
 
-    /// All who took time, by their numbers.
-    pub fn culprits(&self) -> &[Culprit] {
+    /// Returns all culprits, by their numbers.
+    pub fn culprits(&self) -> &[RecordCulprit] {
         &self.culprits
     }
 
-    /// What each culprit took, nanoseconds, by their numbers.
+    /// Returns the time of each culprit, in nanoseconds, by their numbers.
     pub fn totals_ns(&self) -> Vec<u64> {
         let mut totals_ns = vec![0_u64; self.culprits.len()];
         for (who, ns) in self.who.iter().zip(self.part_ns.iter()) {
@@ -182,7 +183,7 @@ impl Record {
         totals_ns
     }
 
-    /// Who took how much in a window, nanoseconds; the largest first.
+    /// Returns the culprits in a window with their times, in nanoseconds; the largest first.
     pub fn taken_in(&self, begin_ns: u64, length_ns: u64) -> Vec<(HadBy, u64)> {
         let end_ns = begin_ns.saturating_add(length_ns);
         let first = self.begins_ns.partition_point(|it| *it <= begin_ns);
@@ -213,7 +214,7 @@ impl Record {
         taken
     }
 
-    /// What each culprit took, by their numbers.
+    /// Returns the time of each culprit in the run, by their numbers.
     pub fn by_culprit(&self) -> Vec<TakenBy> {
         let mut by_culprit = vec![TakenBy::default(); self.culprits.len()];
         for (who, ns) in self.who.iter().zip(self.part_ns.iter()) {
@@ -225,14 +226,14 @@ impl Record {
         by_culprit
     }
 
-    /// All that was taken.
-    pub fn taken(&self) -> Taken<'_> {
+    /// Returns all taken time.
+    pub fn taken(&self) -> TakenTime<'_> {
         self.with_taken(None)
     }
 
-    /// What some of them took, as if the others had taken nothing. Where in a gap that was is not
-    /// known.
-    pub fn taken_by(&self, is_counted: impl Fn(&Culprit) -> bool) -> Taken<'_> {
+    /// Returns the time of some culprits, as if the others had taken nothing. Where in a gap this
+    /// time was is unknown.
+    pub fn taken_by(&self, is_counted: impl Fn(&RecordCulprit) -> bool) -> TakenTime<'_> {
         let counted: Vec<bool> = self.culprits.iter().map(is_counted).collect();
         let mut from = 0;
         let taken_ns = self.part_ends.iter().zip(&self.lengths_ns);
@@ -246,24 +247,24 @@ impl Record {
         self.with_taken(Some(taken_ns.collect()))
     }
 
-    fn with_taken(&self, taken_ns: Option<Vec<u64>>) -> Taken<'_> {
+    fn with_taken(&self, taken_ns: Option<Vec<u64>>) -> TakenTime<'_> {
         let gaps = (&*self.begins_ns, &*self.lengths_ns);
-        Taken::new((self.from_ns, self.to_ns), gaps, taken_ns.map(Arc::new))
+        TakenTime::new((self.from_ns, self.to_ns), gaps, taken_ns.map(Arc::new))
     }
 }
 
-/// Who took time in a window.
+/// Owner of time in a window.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum HadBy {
-    /// The culprit of this number.
+    /// Culprit with this number.
     Culprit(u32),
-    /// Several of a gap that the window cuts: who had which part of it is not known, and this one had
-    /// most of the gap.
+    /// Several culprits of a gap that the window cuts. Which parts of the gap they had is unknown;
+    /// this one had most of the gap.
     Cut(u32),
 }
 
 impl HadBy {
-    /// Whose it was, all of it or most.
+    /// Returns the culprit that had all of the time, or most of it.
     pub fn who(self) -> u32 {
         match self {
             HadBy::Culprit(who) | HadBy::Cut(who) => who,

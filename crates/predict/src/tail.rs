@@ -1,58 +1,72 @@
-//! How long the longest of more values would be than there are: a tail fitted to the largest of them, and a
-//! test that may refuse it.
+//! Longest value among more values than were seen: a tail is fitted to the largest values, and a
+//! test may reject it.
 //!
-//! Sources: the generalized Pareto distribution for what lies above a threshold: Pickands, "Statistical
-//! inference using extreme order statistics", Annals of Statistics 3 (1975). Its fit by
-//! probability-weighted moments: Hosking and Wallis, "Parameter and quantile estimation for the
-//! generalized Pareto distribution", Technometrics 29 (1987). The test: the statistic of Anderson and
-//! Darling, as Choulakian and Stephens propose in "Goodness-of-fit tests for the generalized Pareto
-//! distribution", Technometrics 43 (2001), who reject below 10 %; its distribution is found by drawing from
-//! the fit and fitting again.
+//! Sources:
+//!
+//! - The generalized Pareto distribution for values above a threshold: Pickands, "Statistical
+//!   inference using extreme order statistics", Annals of Statistics 3 (1975).
+//! - Its fit by the likelihood, which has hardly any bias for any shape: Zhang and Stephens, "A new
+//!   and efficient estimation method for the generalized Pareto distribution", Technometrics 51
+//!   (2009).
+//! - The test, with the statistic of Anderson and Darling, which rejects below 10 %: Choulakian and
+//!   Stephens, "Goodness-of-fit tests for the generalized Pareto distribution", Technometrics 43
+//!   (2001). The distribution of the statistic is found by drawing from the fit and fitting again.
 
-/// Fewer peaks than this fit anything.
+/// Least number of peaks; any tail fits fewer.
 const LEAST_PEAKS: usize = 50;
-/// More than this are not needed.
-const MOST_PEAKS: usize = 1_000;
-/// One of so many values is a peak.
+/// Largest number of peaks. It gives the shape to a tenth. More peaks would include values that are
+/// not in the tail yet.
+const MOST_PEAKS: usize = 200;
+/// Number of the largest values that a fit needs: the peaks, and the value below them.
+pub const LARGEST: usize = MOST_PEAKS + 1;
+/// One value in this many is a peak.
 const ONE_IN: u64 = 10;
-/// How often the test draws.
+/// Number of draws of the test.
 const DRAWS: usize = 199;
-/// A fit that is worse than nine of ten that are right is refused.
+/// Least p of an accepted fit. Nine of ten correct fits reach it.
 const LEAST_P: f64 = 0.1;
+/// Least shape at which values have no variance. Values that were not seen then decide the longest
+/// of more values.
+const HEAVY_SHAPE: f64 = 0.5;
+/// Least p at which a heavy tail counts as possible.
+const LEAST_P_OF_HEAVY: f64 = 0.01;
 /// Euler's constant: the mean of the standard Gumbel distribution.
 const EULER: f64 = 0.577_215_664_901_532_9;
 
-/// A tail fitted to values that are independent of one another. All that it says of values beyond those that
-/// were seen is extrapolation.
+/// Tail that was fitted to independent values. Its statements about values above the seen ones are
+/// extrapolation.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Tail {
-    /// Values above this are peaks, nanoseconds.
+    /// Threshold in nanoseconds; values above it are peaks.
     pub threshold_ns: f64,
-    /// The shape of what lies above: with a negative one it ends somewhere, above one it has no mean.
+    /// Shape. A tail with a negative shape ends. From 0.5 on it has no variance, from 1 on no mean.
     pub shape: f64,
-    /// Its scale, nanoseconds.
+    /// Scale in nanoseconds.
     pub scale_ns: f64,
-    /// How many values there are.
+    /// Number of values.
     pub values: u64,
-    /// How many of them are peaks.
+    /// Number of peaks.
     pub peaks: usize,
     p: f64,
 }
 
 impl Tail {
-    /// Fits the largest tenth of these, at least 50 and at most 1,000 of them. `None` where that many
-    /// are not there, or do not differ.
+    /// Fits a tail to the largest tenth of these values, at least 50 and at most 200 of them.
+    /// `None` if there are fewer, or they are equal.
     pub fn fit(values_ns: &[u64]) -> Option<Tail> {
         Tail::fit_largest(values_ns.len() as u64, values_ns)
     }
 
-    /// As `fit`, of so many values, of which the largest 1,001 or more are these.
+    /// Fits a tail as [`Tail::fit`] does. `largest_ns` are the largest [`LARGEST`] or more of
+    /// `values` values.
     pub fn fit_largest(values: u64, largest_ns: &[u64]) -> Option<Tail> {
-        let mut largest_ns = largest_ns.to_vec();
+        // A value of 0 is neither a peak nor a threshold.
+        let largest_ns = largest_ns.iter().copied().filter(|ns| *ns > 0);
+        let mut largest_ns: Vec<u64> = largest_ns.collect();
         largest_ns.sort_unstable();
         let tenth = usize::try_from(values / ONE_IN).unwrap_or(usize::MAX);
         let peaks = tenth.clamp(LEAST_PEAKS, MOST_PEAKS);
-        let below = largest_ns.len().checked_sub(peaks + 1)?;
+        let below = largest_ns.len().checked_sub(1)?.saturating_sub(peaks);
         let threshold_ns = largest_ns[below];
         let above = largest_ns.iter().filter(|ns| **ns > threshold_ns);
         let excesses: Vec<f64> = above.map(|ns| (ns - threshold_ns) as f64).collect();
@@ -70,30 +84,35 @@ impl Tail {
         })
     }
 
-    /// How often peaks of this very distribution fit worse than those that were seen.
+    /// Returns the probability that peaks of this distribution fit worse than the seen ones.
     pub fn p_value(&self) -> f64 {
         self.p
     }
 
-    /// Whether the peaks look like such a tail. Nothing may be extrapolated where they do not.
+    /// Whether the test accepts the fit. Otherwise nothing may be extrapolated.
     pub fn fits(&self) -> bool {
         self.p >= LEAST_P
     }
 
-    /// The value, in nanoseconds, that a fraction `p` of all values does not exceed; `None` where that is
-    /// below the threshold.
+    /// Whether values may have no variance. No number of values then shows their mean.
+    pub fn is_heavy(&self) -> bool {
+        self.shape >= HEAVY_SHAPE && self.p >= LEAST_P_OF_HEAVY
+    }
+
+    /// Returns the value, in nanoseconds, that a fraction `p` of all values does not exceed; `None`
+    /// if it is below the threshold.
     pub fn quantile_ns(&self, p: f64) -> Option<f64> {
         let above = (1.0 - p) / self.fraction_of_peaks();
         (above <= 1.0).then(|| self.threshold_ns + self.pareto().exceeded_by(above))
     }
 
-    /// The expected largest of so many values, nanoseconds. `None` of fewer than were seen, which say it
-    /// themselves, and where there is no mean.
+    /// Returns the expected largest of this number of values, in nanoseconds. `None` if it is less
+    /// than the number of seen values, or if the shape is 0.5 or more.
     pub fn expected_max_ns(&self, values: f64) -> Option<f64> {
-        if values < self.values as f64 || self.shape >= 1.0 {
+        if values < self.values as f64 || self.shape >= HEAVY_SHAPE {
             return None;
         }
-        // The number of peaks among many values is Poisson's, and none at all is out of the question.
+        // The number of peaks among many values is Poisson distributed, and practically never 0.
         let peaks = values * self.fraction_of_peaks();
         let Pareto { shape, scale } = self.pareto();
         let excess_ns = if shape.abs() < 1e-6 {
@@ -102,27 +121,6 @@ impl Tail {
             scale / shape * (peaks.powf(shape) * libm::tgamma(1.0 - shape) - 1.0)
         };
         Some(self.threshold_ns + excess_ns)
-    }
-
-    /// Between what that lies, nanoseconds, in nine of ten fits to as many peaks of this very distribution.
-    pub fn band_of_max_ns(&self, values: f64) -> Option<(f64, f64)> {
-        let mut random = fastrand::Rng::with_seed(1);
-        let fits = (0..DRAWS).filter_map(|_| {
-            let drawn = self.pareto().drawn(self.peaks, &mut random);
-            let fit = Pareto::fit(&drawn)?;
-            let tail = Tail {
-                shape: fit.shape,
-                scale_ns: fit.scale,
-                ..*self
-            };
-            // Without a mean there is no end to it.
-            Some(tail.expected_max_ns(values).unwrap_or(f64::INFINITY))
-        });
-        let mut fits: Vec<f64> = fits.collect();
-        fits.sort_unstable_by(f64::total_cmp);
-        let at = |part: f64| fits.get((part * fits.len() as f64) as usize).copied();
-        let high_ns = at(0.95).filter(|ns| ns.is_finite());
-        at(0.05).zip(high_ns)
     }
 
     fn fraction_of_peaks(&self) -> f64 {
@@ -137,7 +135,7 @@ impl Tail {
     }
 }
 
-/// The generalized Pareto distribution.
+/// Generalized Pareto distribution.
 #[derive(Debug, Clone, Copy)]
 struct Pareto {
     shape: f64,
@@ -145,33 +143,39 @@ struct Pareto {
 }
 
 impl Pareto {
-    /// By probability-weighted moments of values that ascend.
+    /// Fits ascending values by their likelihood, as Zhang and Stephens do: as the mean of
+    /// candidates for -shape / scale, each weighted by its likelihood.
     fn fit(excesses: &[f64]) -> Option<Pareto> {
         let count = excesses.len() as f64;
-        let mean = excesses.iter().sum::<f64>() / count;
-        let weighted = excesses.iter().enumerate();
-        let weighted = weighted.map(|(place, excess)| {
-            let larger = count - 1.0 - place as f64;
-            excess * larger / (count - 1.0)
+        let weighed = candidates(excesses)?.into_iter().map(|candidate| {
+            let shape = shape_by(candidate, excesses);
+            let log_likelihood = count * ((-candidate / shape).ln() - shape - 1.0);
+            (candidate, log_likelihood)
         });
-        let weighted = weighted.sum::<f64>() / count;
-        let spread = mean - 2.0 * weighted;
-        (spread > 0.0).then(|| Pareto {
-            shape: 2.0 - mean / spread,
-            scale: 2.0 * mean * weighted / spread,
-        })
+        let weighed: Vec<(f64, f64)> = weighed.filter(|it| it.1.is_finite()).collect();
+        let best = weighed.iter().map(|it| it.1).fold(f64::MIN, f64::max);
+        let (mut sum, mut all) = (0.0, 0.0);
+        for (candidate, log_likelihood) in weighed {
+            let weight = (log_likelihood - best).exp();
+            sum += candidate * weight;
+            all += weight;
+        }
+        let candidate = sum / all;
+        let shape = shape_by(candidate, excesses);
+        let scale = -shape / candidate;
+        (scale.is_finite() && scale > 0.0).then_some(Pareto { shape, scale })
     }
 
-    /// So many values of it, ascending.
+    /// Draws this number of values, ascending.
     fn drawn(&self, count: usize, random: &mut fastrand::Rng) -> Vec<f64> {
-        // From 0, which is excluded, to 1.
+        // The argument is above 0 and at most 1.
         let drawn = (0..count).map(|_| self.exceeded_by(1.0 - random.f64()));
         let mut drawn: Vec<f64> = drawn.collect();
         drawn.sort_unstable_by(f64::total_cmp);
         drawn
     }
 
-    /// How much of it lies above; 0 beyond its end.
+    /// Returns the fraction above this excess; 0 beyond the end of the distribution.
     fn above(&self, excess: f64) -> f64 {
         if self.shape.abs() < 1e-9 {
             return (-excess / self.scale).exp();
@@ -183,7 +187,7 @@ impl Pareto {
         base.powf(-1.0 / self.shape)
     }
 
-    /// What a fraction of it lies above.
+    /// Returns the excess that this fraction exceeds.
     fn exceeded_by(&self, fraction: f64) -> f64 {
         if self.shape.abs() < 1e-9 {
             return -self.scale * fraction.ln();
@@ -191,7 +195,7 @@ impl Pareto {
         self.scale / self.shape * (fraction.powf(-self.shape) - 1.0)
     }
 
-    /// Anderson's and Darling's statistic of values that ascend; infinite where one cannot be.
+    /// Returns the statistic of Anderson and Darling for ascending values.
     fn distance(&self, excesses: &[f64]) -> f64 {
         let count = excesses.len() as f64;
         let pairs = excesses.iter().zip(excesses.iter().rev()).enumerate();
@@ -205,14 +209,11 @@ impl Pareto {
         -count - sum / count
     }
 
-    /// How often values of this very distribution, fitted in the same way, are further from their fit.
+    /// Returns how often values of this distribution, fitted in the same way, are farther from
+    /// their fit.
     fn p_value(&self, excesses: &[f64]) -> f64 {
         let distance = self.distance(excesses);
-        // With a negative shape it ends, and one of these lies beyond its end: it is not their tail.
-        if !distance.is_finite() {
-            return 0.0;
-        }
-        // The same values always have the same chance.
+        // A fixed seed makes the result reproducible.
         let mut random = fastrand::Rng::with_seed(0);
         let mut further = 0;
         for _ in 0..DRAWS {
@@ -222,6 +223,27 @@ impl Pareto {
         }
         (1 + further) as f64 / (1 + DRAWS) as f64
     }
+}
+
+/// Returns candidates for -shape / scale of ascending values. All are below 1 / largest, so each of
+/// these tails contains all values.
+fn candidates(excesses: &[f64]) -> Option<Vec<f64>> {
+    let count = excesses.len() as f64;
+    let largest = *excesses.last()?;
+    // The first quartile stands for the scale.
+    let quartile = excesses[((count / 4.0 + 0.5) as usize).saturating_sub(1)];
+    let number = 20 + count.sqrt() as usize;
+    let candidates = (1..=number).map(|nth| {
+        let part = number as f64 / (nth as f64 - 0.5);
+        1.0 / largest + (1.0 - part.sqrt()) / (3.0 * quartile)
+    });
+    Some(candidates.collect())
+}
+
+/// Returns the likeliest shape for this -shape / scale.
+fn shape_by(candidate: f64, excesses: &[f64]) -> f64 {
+    let logs = excesses.iter().map(|it| (-candidate * it).ln_1p());
+    logs.sum::<f64>() / excesses.len() as f64
 }
 
 #[cfg(test)]
@@ -234,21 +256,22 @@ mod tests {
         values.map(|it| it.round() as u64).collect()
     }
 
-    /// What a tail is fitted to and what it then says: an exponential one has the shape 0, and its largest
-    /// of n lies at scale * (ln n + Euler's constant).
+    /// An exponential distribution has a tail of shape 0, and its largest of n values is scale *
+    /// (ln n + Euler's constant) on average.
     #[test]
     fn the_largest_of_more_exponential_values_is_where_theory_has_it() {
         let mean_ns = 1e6;
         let values = drawn(10_000, 7, |above| -mean_ns * above.ln());
         let tail = Tail::fit(&values).unwrap();
-        assert_eq!((tail.values, tail.peaks), (10_000, 1_000));
-        // The standard error of the shape by this method, at 0: Hosking and Wallis, equation 4, gives
-        // sqrt(1 / n) for k = 0: 1 / sqrt(1000), of which four are 0.13.
-        assert!(tail.shape.abs() < 0.13, "{tail:?}");
+        assert_eq!((tail.values, tail.peaks), (10_000, 200));
+        // The standard error of the shape by the likelihood is (1 + shape) / sqrt(n) = 1 /
+        // sqrt(200). Four of these are 0.28.
+        assert!(tail.shape.abs() < 0.28, "{tail:?}");
         let theory = mean_ns * (1e6_f64.ln() + EULER);
         let found = tail.expected_max_ns(1e6).unwrap();
-        // From a quantile of 1/10,000 to one of 1/1,000,000 a shape of 0.13 makes less than this.
-        assert!((found / theory - 1.0).abs() < 0.35, "{found} {theory}");
+        // The largest is ln 50 + (20,000^shape * Gamma(1 - shape) - 1) / shape means: 14.4 for a
+        // shape of 0, 7.2 for -0.28, and 74 for 0.28.
+        assert!((0.5..5.2).contains(&(found / theory)), "{found} {theory}");
         let p99 = tail.quantile_ns(0.99).unwrap();
         let theory = mean_ns * 100_f64.ln();
         assert!((p99 / theory - 1.0).abs() < 0.05, "{p99} {theory}");
@@ -258,42 +281,61 @@ mod tests {
 
     #[test]
     fn a_heavy_tail_has_its_shape() {
-        // P(X > x) = x^-4: shape 1/4.
+        // P(X > x) = x^-4 has the shape 1/4.
         let values = drawn(10_000, 8, |above| 1e6 * above.powf(-0.25));
         let tail = Tail::fit(&values).unwrap();
-        assert!((tail.shape - 0.25).abs() < 0.2, "{tail:?}");
-        // Pareto's largest of n: n^(1/4) * Gamma(3/4).
+        // The bound is two standard errors, (1 + shape) / sqrt(200) each.
+        assert!((tail.shape - 0.25).abs() < 0.18, "{tail:?}");
+        // The largest of n Pareto values is n^(1/4) * Gamma(3/4) on average.
         let theory = 1e6 * 1e6_f64.powf(0.25) * libm::tgamma(0.75);
         let found = tail.expected_max_ns(1e6).unwrap();
-        assert!((found / theory).ln().abs() < 1.0, "{found} {theory}");
+        // It is 1 + (20,000^shape * Gamma(1 - shape) - 1) / (4 shape) thresholds: 14.6 for 0.25,
+        // 4.9 for 0.07, and 66 for 0.43.
+        assert!((0.33..4.6).contains(&(found / theory)), "{found} {theory}");
     }
 
-    /// Values of two kinds, the long ones all alike, are no tail of this family.
+    /// If values have no variance, values that were not seen decide.
+    #[test]
+    fn what_rests_on_values_that_were_not_seen_is_not_extrapolated() {
+        let heavy = |alpha: f64| {
+            let tails = (0..100).filter(move |seed| {
+                let values = drawn(10_000, 2_000 + seed, |above| 1e6 * above.powf(-1.0 / alpha));
+                let tail = Tail::fit(&values).unwrap();
+                assert_eq!(tail.shape >= 0.5, tail.expected_max_ns(1e6).is_none());
+                tail.is_heavy()
+            });
+            tails.count()
+        };
+        // The shape is 0.77. 0.5 is 2.2 standard errors of 0.125 below, so one or two of 100 fits
+        // are below 0.5, and the test rejects one. Binomial with p = 0.03: at most seven in 98 of
+        // 100 tries, and four deviations are 10.
+        assert!(heavy(1.3) >= 90, "{}", heavy(1.3));
+        // The shape is 0.25. 0.5 is 2.8 standard errors of 0.088 above: p = 0.003, and at most four
+        // in 99.9 of 100 tries.
+        assert!(heavy(4.0) <= 4, "{}", heavy(4.0));
+    }
+
+    /// The peaks are of two kinds, and the long ones are all alike: no such tail.
     #[test]
     fn what_is_no_such_tail_is_refused() {
-        let mut values = drawn(9_500, 9, |above| -1e5 * above.ln());
-        values.extend((0..500).map(|nth| 5_000_000 + nth * 7));
+        let mut values = drawn(9_900, 9, |above| -1e5 * above.ln());
+        values.extend((0..100).map(|nth| 5_000_000 + nth * 7));
         let tail = Tail::fit(&values).unwrap();
         assert!(!tail.fits(), "{tail:?}");
     }
 
-    /// A tail that ends before the largest value that was seen is none of theirs, however its draws fit.
+    /// One value lies far beyond a tail that ends.
     #[test]
     fn a_tail_that_ends_below_what_was_seen_is_refused() {
-        // The largest tenth is uniform, which has the shape -1 and ends; one value is a third beyond that.
+        // The largest 200 values are evenly spaced, and one value is three times as far up.
         let mut values: Vec<u64> = (0..9_000).collect();
         values.extend((0..1_000).map(|nth| 10_000 + nth * 1_000));
         values.push(1_340_000);
         let tail = Tail::fit(&values).unwrap();
-        let end_ns = tail.threshold_ns - tail.scale_ns / tail.shape;
-        assert!(
-            (-1.2..-0.8).contains(&tail.shape) && end_ns < 1.34e6,
-            "{tail:?}"
-        );
         assert!(!tail.fits(), "{tail:?}");
     }
 
-    /// The test is one: of tails that are right it refuses about one in ten.
+    /// The test rejects about one in ten correct tails.
     #[test]
     fn right_tails_are_refused_as_often_as_the_level_says() {
         let refused = (0..200).filter(|seed| {
@@ -301,7 +343,8 @@ mod tests {
             !Tail::fit(&values).unwrap().fits()
         });
         let refused = refused.count();
-        // Binomial with n = 200, p = 0.1: mean 20, deviation 4.2; five of these either way.
+        // Binomial with n = 200, p = 0.1: mean 20, deviation 4.2; the bounds are five deviations
+        // away.
         assert!((1..=41).contains(&refused), "{refused}");
     }
 

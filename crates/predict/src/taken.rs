@@ -1,31 +1,31 @@
-//! What was taken of one run of a CPU, as windows look at it.
+//! Time that was taken from one run of a CPU, for searches over windows.
 
 use std::ops::Range;
 use std::sync::Arc;
 
-/// Gaps that follow one another: what was taken in all of them is known without looking at each.
+/// Number of consecutive gaps whose sum is kept, so that a search need not visit each gap.
 pub(crate) const BLOCK: usize = 16;
 
-/// What was taken in each gap of a run: all of it, or a part.
+/// Time taken in each gap of a run: all of the gap, or a part.
 #[derive(Debug, Clone)]
-pub struct Taken<'a> {
+pub struct TakenTime<'a> {
     pub(crate) from_ns: u64,
     pub(crate) to_ns: u64,
     pub(crate) begins_ns: &'a [u64],
     pub(crate) lengths_ns: &'a [u64],
     taken_ns: Option<Arc<Vec<u64>>>,
-    /// What was taken before each block, and before the end.
+    /// Time taken before each block, and before the end.
     sums_ns: Arc<Vec<u64>>,
 }
 
-impl<'a> Taken<'a> {
-    /// Of these gaps, ascending and apart, from the begin of a run to its end. `taken_ns` is of each of them, or
-    /// `None` where all of each was taken.
+impl<'a> TakenTime<'a> {
+    /// Takes gaps in ascending order that do not overlap, and the begin and the end of the run.
+    /// `taken_ns` has the time taken in each gap; `None` if all of each gap was taken.
     pub(crate) fn new(
         (from_ns, to_ns): (u64, u64),
         (begins_ns, lengths_ns): (&'a [u64], &'a [u64]),
         taken_ns: Option<Arc<Vec<u64>>>,
-    ) -> Taken<'a> {
+    ) -> TakenTime<'a> {
         let of_gaps = taken_ns.as_deref().map_or(lengths_ns, Vec::as_slice);
         let mut sum_ns = 0;
         let blocks = of_gaps.chunks(BLOCK).map(|block| {
@@ -33,7 +33,7 @@ impl<'a> Taken<'a> {
             sum_ns
         });
         let sums_ns = std::iter::once(0).chain(blocks).collect();
-        Taken {
+        TakenTime {
             from_ns,
             to_ns,
             begins_ns,
@@ -44,8 +44,8 @@ impl<'a> Taken<'a> {
     }
 }
 
-impl Taken<'_> {
-    /// Of each gap, nanoseconds; no more than its length.
+impl TakenTime<'_> {
+    /// Returns the time taken in each gap, in nanoseconds; no more than the gap's length.
     pub(crate) fn taken_ns(&self) -> &[u64] {
         match &self.taken_ns {
             Some(taken_ns) => &taken_ns[..self.begins_ns.len()],
@@ -53,12 +53,12 @@ impl Taken<'_> {
         }
     }
 
-    /// What was taken in these blocks, nanoseconds.
+    /// Returns the time taken in these blocks, in nanoseconds.
     pub(crate) fn in_blocks_ns(&self, blocks: Range<usize>) -> u64 {
         self.sums_ns[blocks.end] - self.sums_ns[blocks.start]
     }
 
-    /// What was taken in these gaps, nanoseconds.
+    /// Returns the time taken in these gaps, in nanoseconds.
     pub(crate) fn in_gaps_ns(&self, gaps: Range<usize>) -> u64 {
         let sum_ns = |gaps: Range<usize>| self.taken_ns()[gaps].iter().sum::<u64>();
         let whole = gaps.start.div_ceil(BLOCK)..gaps.end / BLOCK;
@@ -72,7 +72,7 @@ impl Taken<'_> {
         }
     }
 
-    /// Its first part, which ends before a gap that would be cut.
+    /// Returns its first part. If a gap would be cut, the part ends before that gap.
     pub(crate) fn first(&self, part: f64) -> Self {
         let end_ns = self.from_ns + (self.span_ns() as f64 * part.clamp(0.0, 1.0)) as u64;
         let gaps = self
@@ -95,12 +95,12 @@ impl Taken<'_> {
         self.lengths_ns = &self.lengths_ns[..gaps];
     }
 
-    /// How long the CPU was looked at, nanoseconds.
+    /// Returns the length of the run, in nanoseconds.
     pub fn span_ns(&self) -> u64 {
         self.to_ns - self.from_ns
     }
 
-    /// All of it, nanoseconds.
+    /// Returns the total time taken, in nanoseconds.
     pub fn total_ns(&self) -> u64 {
         self.in_gaps_ns(0..self.begins_ns.len())
     }

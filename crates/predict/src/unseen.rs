@@ -1,15 +1,15 @@
-//! Time of a run for which nobody looked at the CPU: what was taken then is in no gap.
+//! Time of a run in which the CPU was not observed. Time that was taken then is in no gap.
 //!
-//! The one who polls looks at nothing while it writes a gap down. For how long it did is counted, and the counters
-//! are read now and then: between two readings nobody knows when it was. So a window may have had all of
-//! what went by unseen in each stretch that it touches.
+//! The polling thread observes nothing while it writes a gap down. It counts for how long, and
+//! vmnoise reads the counters now and then. Between two readings it is unknown when that time was.
+//! So a window may have had all of the unobserved time of each interval that it touches.
 
 use std::sync::Arc;
 
 use crate::supply::worst_window;
-use crate::taken::Taken;
+use crate::taken::TakenTime;
 
-/// Stretches, one after the other, with how much of each went by unseen.
+/// Consecutive intervals, each with its unobserved time.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Stretches {
     begins_ns: Vec<u64>,
@@ -31,7 +31,7 @@ impl Stretches {
     pub(crate) fn within(&self, from_ns: u64, to_ns: u64, in_all_ns: u64) -> Unseen<'_> {
         let stretches = (&*self.begins_ns, &*self.lengths_ns);
         let unseen_ns = Arc::clone(&self.unseen_ns);
-        let located = Taken::new((from_ns, to_ns), stretches, Some(unseen_ns));
+        let located = TakenTime::new((from_ns, to_ns), stretches, Some(unseen_ns));
         Unseen {
             anywhere_ns: in_all_ns.saturating_sub(located.total_ns()),
             located,
@@ -39,22 +39,23 @@ impl Stretches {
     }
 }
 
-/// What went by unseen in a run.
+/// Unobserved time of a run.
 #[derive(Debug, Clone)]
 pub struct Unseen<'a> {
-    located: Taken<'a>,
-    /// Of this nobody knows in which stretch it was.
+    located: TakenTime<'a>,
+    /// Time that belongs to no known interval.
     anywhere_ns: u64,
 }
 
 impl Unseen<'_> {
-    /// All of it, nanoseconds.
+    /// Returns the total, in nanoseconds.
     pub fn total_ns(&self) -> u64 {
         self.located.total_ns() + self.anywhere_ns
     }
 
-    /// No window of this length had more of it, nanoseconds. It is looked up for the next power of two: so
-    /// it is the same for many lengths, and a search for a length comes to its end.
+    /// Returns an upper bound of the unobserved time in any window of this length, in nanoseconds.
+    /// It is computed for the next power of two, so that it is the same for many lengths, and a
+    /// search for a length ends.
     pub fn at_most_ns(&self, length_ns: u64) -> u64 {
         let span_ns = self.located.span_ns();
         let longer_ns = length_ns
@@ -64,12 +65,12 @@ impl Unseen<'_> {
         (located_ns + self.anywhere_ns).min(length_ns)
     }
 
-    /// What is located of it, as if it had been taken.
-    pub(crate) fn located(&self) -> &Taken<'_> {
+    /// Returns the time with known intervals, as if it had been taken.
+    pub(crate) fn located(&self) -> &TakenTime<'_> {
         &self.located
     }
 
-    /// Of this nobody knows in which stretch it was, nanoseconds.
+    /// Returns the time that belongs to no known interval, in nanoseconds.
     pub(crate) fn anywhere_ns(&self) -> u64 {
         self.anywhere_ns
     }

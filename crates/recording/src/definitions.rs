@@ -1,7 +1,7 @@
 //! Checks that a stream defines its sources and vCPUs in order and before their use, and that its
 //! header lists its CPUs.
 
-use vmnoise_events::{Event, Exit, RunFacts, SourceId, VcpuId, Workload};
+use vmnoise_events::{Event, Exit, MeasuringCommand, RunFacts, SourceId, VcpuId};
 
 use crate::limits::CPUS;
 
@@ -40,7 +40,10 @@ enum Cpus {
 
 impl Cpus {
     fn of(facts: &RunFacts) -> Cpus {
-        if matches!(facts.workload, Workload::Observed | Workload::Exits) {
+        if matches!(
+            facts.workload,
+            MeasuringCommand::Observed | MeasuringCommand::Exits
+        ) {
             return Cpus::Any;
         }
         let of_host = facts.host.apic_ids.iter().map(|id| &id.0);

@@ -4,7 +4,7 @@ use std::io;
 use std::path::PathBuf;
 
 use arrow_schema::ArrowError;
-use vmnoise_events::Line;
+use vmnoise_events::ShownLine;
 
 use crate::definitions::Undefined;
 use crate::messages::Fault;
@@ -14,7 +14,7 @@ use crate::messages::Fault;
 #[derive(Debug, thiserror::Error)]
 pub enum WriteError {
     /// The file could not be created.
-    #[error("cannot create the recording {path}: {error}; name a file in a folder you may write to", path = Line::from(.path.as_path()))]
+    #[error("cannot create the recording {path}: {error}; name a file in a folder you may write to", path = ShownLine::from(.path.as_path()))]
     Create {
         /// Requested path.
         path: PathBuf,
@@ -60,7 +60,7 @@ impl From<Undefined> for WriteError {
 #[derive(Debug, thiserror::Error)]
 pub enum ReadError {
     /// The file could not be opened.
-    #[error("cannot open the recording {path}: {error}; check the name and its permissions", path = Line::from(.path.as_path()))]
+    #[error("cannot open the recording {path}: {error}; check the name and its permissions", path = ShownLine::from(.path.as_path()))]
     Open {
         /// Requested path.
         path: PathBuf,

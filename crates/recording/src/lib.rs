@@ -20,7 +20,7 @@ mod seal;
 mod writer;
 
 pub use error::{ReadError, WriteError};
-pub use reader::{Ending, Reader};
+pub use reader::{RecordingEnd, RecordingReader};
 pub use schema::FORMAT_VERSION;
 #[doc(hidden)]
 pub use seal::seal;

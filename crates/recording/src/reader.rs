@@ -18,7 +18,7 @@ use crate::rows::Rows;
 
 /// End of a recording without faults.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Ending {
+pub enum RecordingEnd {
     /// The file ends with its end marker: the writer finished.
     Complete,
     /// The file ends between two batches: the writer was killed, and the file has all batches that
@@ -30,7 +30,7 @@ pub enum Ending {
 }
 
 /// Reads a recording in one pass, with one batch in memory at a time.
-pub struct Reader<R: Read> {
+pub struct RecordingReader<R: Read> {
     messages: Messages<R>,
     decoder: Decoder,
     facts: RunFacts,
@@ -39,10 +39,10 @@ pub struct Reader<R: Read> {
     batches: u64,
     rows: Option<Rows>,
     definitions: Definitions,
-    ending: Option<Ending>,
+    ending: Option<RecordingEnd>,
 }
 
-impl Reader<File> {
+impl RecordingReader<File> {
     /// Opens a recording and reads its header.
     ///
     /// # Errors
@@ -52,11 +52,11 @@ impl Reader<File> {
             path: path.to_owned(),
             error,
         })?;
-        Reader::new(file)
+        RecordingReader::new(file)
     }
 }
 
-impl<R: Read> Reader<R> {
+impl<R: Read> RecordingReader<R> {
     /// Reads the header. `input` needs no buffer: it is read a batch at a time.
     ///
     /// # Errors
@@ -65,7 +65,7 @@ impl<R: Read> Reader<R> {
         let mut messages = Messages::new(input);
         let header = Header::decode(messages.next(), messages.at())?;
         let definitions = Definitions::new(&header.facts);
-        Ok(Reader {
+        Ok(RecordingReader {
             messages,
             decoder: Decoder::new(header.schema),
             facts: header.facts,
@@ -88,7 +88,7 @@ impl<R: Read> Reader<R> {
     /// [`ReadError::Truncated`], [`ReadError::Corrupt`] or [`ReadError::Io`], after everything
     /// before the fault has been returned. Do not read on after an error: the rest cannot be
     /// trusted.
-    pub fn next_event(&mut self) -> Result<ControlFlow<Ending, Event>, ReadError> {
+    pub fn next_event(&mut self) -> Result<ControlFlow<RecordingEnd, Event>, ReadError> {
         loop {
             // An event is large, so it is not moved between the columns and the caller.
             match self.rows.as_mut().and_then(Rows::next_event) {
@@ -109,7 +109,7 @@ impl<R: Read> Reader<R> {
     ///
     /// # Errors
     /// As [`next_event`](Reader::next_event).
-    pub fn for_each(&mut self, f: &mut dyn FnMut(&Event)) -> Result<Ending, ReadError> {
+    pub fn for_each(&mut self, f: &mut dyn FnMut(&Event)) -> Result<RecordingEnd, ReadError> {
         let read = self.try_for_each(|event| {
             f(event);
             ControlFlow::<Infallible>::Continue(())
@@ -126,7 +126,7 @@ impl<R: Read> Reader<R> {
     pub fn try_for_each<B>(
         &mut self,
         mut f: impl FnMut(&Event) -> ControlFlow<B>,
-    ) -> Result<ControlFlow<B, Ending>, ReadError> {
+    ) -> Result<ControlFlow<B, RecordingEnd>, ReadError> {
         loop {
             while let Some(rows) = &mut self.rows {
                 // An event is large, and there are millions: each stays where it was made.
@@ -149,7 +149,7 @@ impl<R: Read> Reader<R> {
     }
 
     /// Reads one batch, or returns the end of the recording.
-    fn next_batch(&mut self) -> Result<Option<Ending>, ReadError> {
+    fn next_batch(&mut self) -> Result<Option<RecordingEnd>, ReadError> {
         if self.ending.is_none() {
             // The next batch reuses its memory.
             self.rows = None;
@@ -159,10 +159,10 @@ impl<R: Read> Reader<R> {
                     let rows = self.decode(&message);
                     self.rows = Some(rows.map_err(|what| self.corrupt(what))?);
                 }
-                Ok(Next::EndMarker) => self.ending = Some(Ending::Complete),
+                Ok(Next::EndMarker) => self.ending = Some(RecordingEnd::Complete),
                 Ok(Next::EndOfFile) => {
                     let batches = self.batches;
-                    self.ending = Some(Ending::CutOff { batches });
+                    self.ending = Some(RecordingEnd::CutOff { batches });
                 }
                 Err(fault) => {
                     let at = self.messages.at();
@@ -196,7 +196,7 @@ impl<R: Read> Reader<R> {
     }
 }
 
-impl<R: Read> std::fmt::Debug for Reader<R> {
+impl<R: Read> std::fmt::Debug for RecordingReader<R> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Reader")
             .field("batches", &self.batches)

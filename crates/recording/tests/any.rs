@@ -162,7 +162,7 @@ fn any_event() -> impl Strategy<Value = Event> {
             option::of([number(), number(), number(), number()])
         )
             .prop_map(
-                |(cpu, first_tsc, last_tsc, known, interference)| Event::Tally(Tally {
+                |(cpu, first_tsc, last_tsc, known, interference)| Event::Tally(CpuTally {
                     cpu,
                     first_tsc,
                     last_tsc,

@@ -6,7 +6,7 @@ mod property;
 use std::path::Path;
 
 use vmnoise_events::{ActivityKind, Event, LossKind, VmIdentity};
-use vmnoise_recording::{Ending, ReadError, Reader};
+use vmnoise_recording::{ReadError, RecordingEnd, RecordingReader};
 
 const FOLDER: &str = concat!(
     env!("CARGO_MANIFEST_DIR"),
@@ -17,7 +17,7 @@ const FOLDER: &str = concat!(
 #[test]
 fn a_recording_of_format_1_is_read_and_lacks_what_is_newer() {
     let bytes = std::fs::read(Path::new(FOLDER).join("format-1")).unwrap();
-    let mut reader = Reader::new(bytes.as_slice()).unwrap();
+    let mut reader = RecordingReader::new(bytes.as_slice()).unwrap();
     let (mut gaps, mut tallies) = (0, 0);
     let ending = reader.for_each(&mut |event| match event {
         Event::Gap(gap) => {
@@ -30,7 +30,7 @@ fn a_recording_of_format_1_is_read_and_lacks_what_is_newer() {
         }
         _ => {}
     });
-    assert_eq!(ending.unwrap(), Ending::Complete);
+    assert_eq!(ending.unwrap(), RecordingEnd::Complete);
     assert_eq!((gaps, tallies), (1, 2));
 }
 
@@ -38,7 +38,7 @@ fn a_recording_of_format_1_is_read_and_lacks_what_is_newer() {
 #[test]
 fn a_recording_of_format_2_is_read() {
     let bytes = std::fs::read(Path::new(FOLDER).join("format-2")).unwrap();
-    let mut reader = Reader::new(bytes.as_slice()).unwrap();
+    let mut reader = RecordingReader::new(bytes.as_slice()).unwrap();
     assert_eq!(reader.facts().options.exits, None);
     let mut gaps = 0;
     let ending = reader.for_each(&mut |event| {
@@ -47,14 +47,14 @@ fn a_recording_of_format_2_is_read() {
             gaps += 1;
         }
     });
-    assert_eq!((ending.unwrap(), gaps), (Ending::Complete, 1));
+    assert_eq!((ending.unwrap(), gaps), (RecordingEnd::Complete, 1));
 }
 
 /// Written by the vmnoise of format version 3; keep it too.
 #[test]
 fn a_recording_of_format_3_is_read_and_reports_no_clock() {
     let bytes = std::fs::read(Path::new(FOLDER).join("format-3")).unwrap();
-    let mut reader = Reader::new(bytes.as_slice()).unwrap();
+    let mut reader = RecordingReader::new(bytes.as_slice()).unwrap();
     assert_eq!(reader.facts().host.apic_ids, []);
     let (mut vcpus, mut exits) = (0, 0);
     let ending = reader.for_each(&mut |event| match event {
@@ -63,14 +63,17 @@ fn a_recording_of_format_3_is_read_and_reports_no_clock() {
         Event::VcpuClock(clock) => panic!("{clock:?} is newer than this recording"),
         _ => {}
     });
-    assert_eq!((ending.unwrap(), vcpus, exits), (Ending::Complete, 1, 1));
+    assert_eq!(
+        (ending.unwrap(), vcpus, exits),
+        (RecordingEnd::Complete, 1, 1)
+    );
 }
 
 /// Written by the vmnoise of format version 4; keep it too.
 #[test]
 fn a_recording_of_format_4_is_read_and_reports_nothing_of_a_host() {
     let bytes = std::fs::read(Path::new(FOLDER).join("format-4")).unwrap();
-    let mut reader = Reader::new(bytes.as_slice()).unwrap();
+    let mut reader = RecordingReader::new(bytes.as_slice()).unwrap();
     assert_eq!(reader.facts().host.apic_ids, [(0, 0), (2, 4)]);
     let mut clocks = 0;
     let ending = reader.for_each(&mut |event| match event {
@@ -80,21 +83,21 @@ fn a_recording_of_format_4_is_read_and_reports_nothing_of_a_host() {
         }
         _ => {}
     });
-    assert_eq!((ending.unwrap(), clocks), (Ending::Complete, 1));
+    assert_eq!((ending.unwrap(), clocks), (RecordingEnd::Complete, 1));
 }
 
 /// Written by the vmnoise of format version 5; keep it too.
 #[test]
 fn a_recording_of_format_5_is_read_and_has_no_steal_before_a_timer_was_armed_late() {
     let bytes = std::fs::read(Path::new(FOLDER).join("format-5")).unwrap();
-    let mut reader = Reader::new(bytes.as_slice()).unwrap();
+    let mut reader = RecordingReader::new(bytes.as_slice()).unwrap();
     let mut steals = Vec::new();
     let ending = reader.for_each(&mut |event| {
         if let Event::Activation(activation) = event {
             steals.push(activation.steal_ns);
         }
     });
-    assert_eq!(ending.unwrap(), Ending::Complete);
+    assert_eq!(ending.unwrap(), RecordingEnd::Complete);
     assert_eq!(steals, [[0, 70, 0, 8, u64::MAX]]);
 }
 
@@ -102,21 +105,21 @@ fn a_recording_of_format_5_is_read_and_has_no_steal_before_a_timer_was_armed_lat
 #[test]
 fn a_recording_of_format_6_is_read_and_reports_no_time_that_nobody_saw() {
     let bytes = std::fs::read(Path::new(FOLDER).join("format-6")).unwrap();
-    let mut reader = Reader::new(bytes.as_slice()).unwrap();
+    let mut reader = RecordingReader::new(bytes.as_slice()).unwrap();
     let mut unseen = Vec::new();
     let ending = reader.for_each(&mut |event| {
         if let Event::VcpuTotals(totals) = event {
             unseen.push(totals.unseen_ns);
         }
     });
-    assert_eq!((ending.unwrap(), unseen), (Ending::Complete, vec![0]));
+    assert_eq!((ending.unwrap(), unseen), (RecordingEnd::Complete, vec![0]));
 }
 
 /// Written by the vmnoise of format version 7; keep it too.
 #[test]
 fn a_recording_of_format_7_is_read_and_lacks_nothing_that_it_held() {
     let bytes = std::fs::read(Path::new(FOLDER).join("format-7")).unwrap();
-    let mut reader = Reader::new(bytes.as_slice()).unwrap();
+    let mut reader = RecordingReader::new(bytes.as_slice()).unwrap();
     let (mut activities, mut losses) = (0, 0);
     let ending = reader.for_each(&mut |event| match event {
         Event::Activity(activity) => {
@@ -129,7 +132,7 @@ fn a_recording_of_format_7_is_read_and_lacks_nothing_that_it_held() {
         }
         _ => {}
     });
-    assert_eq!(ending.unwrap(), Ending::Complete);
+    assert_eq!(ending.unwrap(), RecordingEnd::Complete);
     assert!(activities > 0 && losses > 0);
 }
 
@@ -137,7 +140,7 @@ fn a_recording_of_format_7_is_read_and_lacks_nothing_that_it_held() {
 #[test]
 fn a_recording_of_format_8_is_read_and_knows_vms_by_name_alone() {
     let bytes = std::fs::read(Path::new(FOLDER).join("format-8")).unwrap();
-    let mut reader = Reader::new(bytes.as_slice()).unwrap();
+    let mut reader = RecordingReader::new(bytes.as_slice()).unwrap();
     let mut vcpus = 0;
     let ending = reader.for_each(&mut |event| {
         if let Event::Vcpu(vcpu) = event {
@@ -146,14 +149,14 @@ fn a_recording_of_format_8_is_read_and_knows_vms_by_name_alone() {
             vcpus += 1;
         }
     });
-    assert_eq!((ending.unwrap(), vcpus), (Ending::Complete, 1));
+    assert_eq!((ending.unwrap(), vcpus), (RecordingEnd::Complete, 1));
 }
 
 /// Written by the vmnoise of format version 9; keep it too.
 #[test]
 fn a_recording_of_format_9_is_read_and_does_not_know_how_its_machine_was_set() {
     let bytes = std::fs::read(Path::new(FOLDER).join("format-9")).unwrap();
-    let mut reader = Reader::new(bytes.as_slice()).unwrap();
+    let mut reader = RecordingReader::new(bytes.as_slice()).unwrap();
     assert_eq!(reader.facts().host.settings, None);
     let mut vcpus = 0;
     let ending = reader.for_each(&mut |event| {
@@ -162,14 +165,14 @@ fn a_recording_of_format_9_is_read_and_does_not_know_how_its_machine_was_set() {
             vcpus += 1;
         }
     });
-    assert_eq!((ending.unwrap(), vcpus), (Ending::Complete, 1));
+    assert_eq!((ending.unwrap(), vcpus), (RecordingEnd::Complete, 1));
 }
 
 /// Written by the vmnoise of format version 10; keep it too.
 #[test]
 fn a_recording_of_format_10_is_read_and_knows_neither_waits_nor_posted_interrupts() {
     let bytes = std::fs::read(Path::new(FOLDER).join("format-10")).unwrap();
-    let mut reader = Reader::new(bytes.as_slice()).unwrap();
+    let mut reader = RecordingReader::new(bytes.as_slice()).unwrap();
     let witnesses = reader.facts().witnesses;
     assert!(!witnesses.run_delay && !witnesses.hides_vectors);
     let (mut gaps, mut tallies) = (0, 0);
@@ -184,7 +187,7 @@ fn a_recording_of_format_10_is_read_and_knows_neither_waits_nor_posted_interrupt
         }
         _ => {}
     });
-    assert_eq!(ending.unwrap(), Ending::Complete);
+    assert_eq!(ending.unwrap(), RecordingEnd::Complete);
     assert!(gaps > 0 && tallies > 0);
 }
 
@@ -194,8 +197,8 @@ fn every_file_of_the_corpus() {
     for entry in Path::new(FOLDER).read_dir().unwrap() {
         let bytes = std::fs::read(entry.unwrap().path()).unwrap();
         match property::check(&bytes) {
-            Ok(Ending::Complete) => complete += 1,
-            Ok(Ending::CutOff { .. }) => cut_off += 1,
+            Ok(RecordingEnd::Complete) => complete += 1,
+            Ok(RecordingEnd::CutOff { .. }) => cut_off += 1,
             Err(ReadError::Truncated { .. }) => truncated += 1,
             Err(ReadError::Corrupt { .. }) => corrupt += 1,
             Err(_) => foreign += 1,

@@ -8,7 +8,7 @@ use crate::common::{facts, one_of_each, record, replay};
 use arrow_array::{Int32Array, RecordBatch};
 use arrow_ipc::writer::StreamWriter;
 use arrow_schema::{DataType, Field, Schema};
-use vmnoise_recording::{Ending, FORMAT_VERSION, ReadError};
+use vmnoise_recording::{FORMAT_VERSION, ReadError, RecordingEnd};
 
 const EVENTS_PER_BATCH: usize = 4;
 
@@ -39,7 +39,7 @@ fn cut_anywhere_it_gives_every_complete_batch() {
         match end {
             Ok(ending) => {
                 let batches = complete as u64;
-                assert_eq!(ending, Ending::CutOff { batches }, "cut at {len}");
+                assert_eq!(ending, RecordingEnd::CutOff { batches }, "cut at {len}");
             }
             Err(ReadError::Truncated { batches_read, at }) => {
                 assert_eq!((batches_read, at), (complete as u64, len as u64));
@@ -65,7 +65,7 @@ fn a_changed_byte_is_found_or_changes_nothing() {
             );
             match end {
                 Ok(ending) => {
-                    assert_eq!(ending, Ending::Complete, "byte {at} ^ {mask:#x}");
+                    assert_eq!(ending, RecordingEnd::Complete, "byte {at} ^ {mask:#x}");
                     assert_eq!(read, events, "byte {at} ^ {mask:#x}");
                 }
                 Err(error) => {

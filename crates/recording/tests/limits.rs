@@ -4,10 +4,10 @@
 use crate::common::{facts, one_of_each, record, replay};
 use flatbuffers::FlatBufferBuilder;
 use vmnoise_events::*;
-use vmnoise_recording::{Ending, ReadError, Writer, seal};
+use vmnoise_recording::{ReadError, RecordingEnd, Writer, seal};
 
 /// Reads a recording with these facts and without events.
-fn read(facts: &RunFacts) -> Result<Ending, ReadError> {
+fn read(facts: &RunFacts) -> Result<RecordingEnd, ReadError> {
     let writer = Writer::unchecked(Vec::new(), facts).unwrap();
     replay(&writer.finish().unwrap()).1
 }
@@ -30,11 +30,11 @@ fn a_header_lists_what_a_machine_may_have() {
         facts.options.observed = vec![ObservedThread { tid: 1, comm }; 8_192];
         facts.options.exits.as_mut().unwrap().reasons = vec![name; 4_096];
         let mut probe_status = facts.probe_statuses[0].clone();
-        probe_status.limit = Line::new(&"\u{1f9ea}".repeat(1_024));
+        probe_status.limit = ShownLine::new(&"\u{1f9ea}".repeat(1_024));
         probe_status.remedy = probe_status.limit.clone();
         facts.probe_statuses = vec![probe_status; 1_024];
     });
-    assert_eq!(read(&largest).unwrap(), Ending::Complete);
+    assert_eq!(read(&largest).unwrap(), RecordingEnd::Complete);
 
     let probe_status = facts().probe_statuses[0].clone();
     let refused: [(RunFacts, &str); 8] = [
@@ -119,7 +119,7 @@ fn settings_that_no_machine_has_are_refused() {
     assert!(settings.insert("one more", None).is_err());
     assert_eq!(
         read(&with(|facts| facts.host.settings = Some(settings))).unwrap(),
-        Ending::Complete
+        RecordingEnd::Complete
     );
 }
 
@@ -127,18 +127,18 @@ fn settings_that_no_machine_has_are_refused() {
 #[test]
 fn what_moves_may_be_reported_of_any_cpu_that_a_machine_may_have() {
     let tally = |cpu| {
-        Event::Tally(Tally {
+        Event::Tally(CpuTally {
             cpu,
-            ..Tally::default()
+            ..CpuTally::default()
         })
     };
     for (workload, cpu, is_read) in [
-        (Workload::Observed, 8_191, true),
-        (Workload::Exits, 8_191, true),
-        (Workload::Observed, 8_192, false),
-        (Workload::Osnoise, 8_191, false),
-        (Workload::Timerlat, 5, false),
-        (Workload::Osnoise, 3, true),
+        (MeasuringCommand::Observed, 8_191, true),
+        (MeasuringCommand::Exits, 8_191, true),
+        (MeasuringCommand::Observed, 8_192, false),
+        (MeasuringCommand::Osnoise, 8_191, false),
+        (MeasuringCommand::Timerlat, 5, false),
+        (MeasuringCommand::Osnoise, 3, true),
     ] {
         let facts = with(|facts| facts.workload = workload);
         let mut writer = Writer::unchecked(Vec::new(), &facts).unwrap();

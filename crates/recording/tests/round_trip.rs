@@ -9,16 +9,16 @@ use vmnoise_events::{
     Activity, ActivityKind, Event, Source, SourceId, VcpuClock, VcpuId, VcpuInterval,
     VcpuIntervalKind,
 };
-use vmnoise_recording::{Ending, Reader, WriteError, Writer};
+use vmnoise_recording::{RecordingEnd, RecordingReader, WriteError, Writer};
 
 #[test]
 fn every_kind_of_event_and_the_facts() {
     let bytes = record(&one_of_each(), 4);
-    let mut reader = Reader::new(bytes.as_slice()).unwrap();
+    let mut reader = RecordingReader::new(bytes.as_slice()).unwrap();
     assert_eq!(reader.facts(), &facts());
     let mut events = Vec::new();
     let ending = reader.for_each(&mut |event| events.push(event.clone()));
-    assert_eq!(ending.unwrap(), Ending::Complete);
+    assert_eq!(ending.unwrap(), RecordingEnd::Complete);
     assert_eq!(events, one_of_each());
 }
 
@@ -28,7 +28,7 @@ proptest! {
     #[test]
     fn any_stream_in_any_batches(events in any_stream(60), flush_every in 1_usize..20) {
         let (read, end) = replay(&record(&events, flush_every));
-        prop_assert_eq!(end.unwrap(), Ending::Complete);
+        prop_assert_eq!(end.unwrap(), RecordingEnd::Complete);
         prop_assert_eq!(read, events);
     }
 }
@@ -41,25 +41,25 @@ fn full_batches_write_themselves() {
     let bytes = writer.finish().unwrap();
 
     let (read, ending) = replay(&bytes);
-    assert_eq!(ending.unwrap(), Ending::Complete);
+    assert_eq!(ending.unwrap(), RecordingEnd::Complete);
     assert_eq!(read, events);
 
     // Without its end marker, the ending has the number of batches.
     let (read, ending) = replay(&bytes[..bytes.len() - 8]);
-    assert_eq!(ending.unwrap(), Ending::CutOff { batches: 3 });
+    assert_eq!(ending.unwrap(), RecordingEnd::CutOff { batches: 3 });
     assert_eq!(read.len(), 40_000);
 }
 
 #[test]
 fn events_are_pulled_one_by_one_and_the_end_stays_the_end() {
     let bytes = record(&one_of_each(), 4);
-    let mut reader = Reader::new(bytes.as_slice()).unwrap();
+    let mut reader = RecordingReader::new(bytes.as_slice()).unwrap();
     for event in one_of_each() {
         assert_eq!(reader.next_event().unwrap(), ControlFlow::Continue(event));
     }
     for _ in 0..2 {
         let end = reader.next_event().unwrap();
-        assert_eq!(end, ControlFlow::Break(Ending::Complete));
+        assert_eq!(end, ControlFlow::Break(RecordingEnd::Complete));
     }
 }
 
@@ -76,17 +76,17 @@ fn a_killed_writer_leaves_everything_it_flushed() {
     drop(writer);
 
     let mut read = Vec::new();
-    let ending = Reader::open(file.path())
+    let ending = RecordingReader::open(file.path())
         .unwrap()
         .for_each(&mut |event| read.push(event.clone()));
-    assert_eq!(ending.unwrap(), Ending::CutOff { batches: 6 });
+    assert_eq!(ending.unwrap(), RecordingEnd::CutOff { batches: 6 });
     assert_eq!(read, &events[..6]);
 }
 
 #[test]
 fn a_run_without_events_is_a_recording() {
     let (events, end) = replay(&record(&[], 1));
-    assert_eq!((events, end.unwrap()), (vec![], Ending::Complete));
+    assert_eq!((events, end.unwrap()), (vec![], RecordingEnd::Complete));
 }
 
 #[test]

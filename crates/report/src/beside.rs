@@ -1,28 +1,28 @@
 //! Data of a page that compares recordings, and its figures in words.
 
 use vmnoise_events::RunFacts;
-use vmnoise_judge::compare::{Groups, Kind, Measured, Row, Unit};
+use vmnoise_judge::compare::{FigureRow, Groups, RecordingKind, RunFigures, Unit};
 
 use crate::figures::{count, duration, percent};
 
 /// A recording and its figures.
 #[derive(Debug, Clone, Copy)]
-pub struct Recording<'a> {
+pub struct ComparedRecording<'a> {
     /// Path of the recording.
     pub file: &'a str,
     /// Facts about the run before its first event.
     pub facts: &'a RunFacts,
     /// Figures of the recording.
-    pub measured: &'a Measured,
+    pub measured: &'a RunFigures,
 }
 
 /// Comparison of the first recording with another.
 #[derive(Debug, Clone, Copy)]
-pub struct Beside<'a> {
+pub struct RecordingComparison<'a> {
     /// Index of the other recording.
     pub second: usize,
     /// All figures.
-    pub rows: &'a [Row],
+    pub rows: &'a [FigureRow],
 }
 
 /// Comparison of two groups of recordings.
@@ -38,7 +38,7 @@ pub struct GroupsBeside<'a> {
 
 /// A condition, and its result for a recording.
 #[derive(Debug, Clone, Copy)]
-pub struct Judged<'a> {
+pub struct ConditionResult<'a> {
     /// Text of the condition, as it was typed.
     pub condition: &'a str,
     /// Index of the recording.
@@ -55,19 +55,19 @@ pub struct Judged<'a> {
 #[derive(Debug)]
 pub struct ComparePage<'a> {
     /// Kind of the recordings' moments.
-    pub kind: Kind,
+    pub kind: RecordingKind,
     /// Shortest gap that counts, in nanoseconds.
     pub threshold_ns: u64,
     /// Length of a window in nanoseconds.
     pub window_ns: u64,
     /// The recordings; the others are compared with the first.
-    pub runs: Vec<Recording<'a>>,
+    pub runs: Vec<ComparedRecording<'a>>,
     /// The two groups, if the recordings are grouped.
     pub groups: Option<GroupsBeside<'a>>,
     /// One comparison for each other recording; empty for groups.
-    pub pairs: Vec<Beside<'a>>,
+    pub pairs: Vec<RecordingComparison<'a>>,
     /// Conditions and their results.
-    pub judged: Vec<Judged<'a>>,
+    pub judged: Vec<ConditionResult<'a>>,
     /// Version of the program.
     pub tool_version: &'a str,
 }
@@ -80,11 +80,11 @@ impl ComparePage<'_> {
 }
 
 /// Returns the word for the moments of recordings.
-pub(crate) const fn words(kind: Kind) -> &'static str {
+pub(crate) const fn words(kind: RecordingKind) -> &'static str {
     match kind {
-        Kind::Gaps => "gaps",
-        Kind::Wakeups => "wake-ups",
-        Kind::Exits => "exits",
+        RecordingKind::Gaps => "gaps",
+        RecordingKind::Wakeups => "wake-ups",
+        RecordingKind::Exits => "exits",
     }
 }
 

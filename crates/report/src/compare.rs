@@ -1,9 +1,11 @@
 //! The page that compares recordings: the differences, their sizes, and the course over time.
 
 use askama::Template;
-use vmnoise_judge::compare::{Context, Figure as Of, Kind, Row, Verdict};
+use vmnoise_judge::compare::{
+    ComparedFigure as Of, ComparisonVerdict, FigureRow, LatencyContext, RecordingKind,
+};
 
-use crate::beside::{Beside, ComparePage, signed, value, words};
+use crate::beside::{ComparePage, RecordingComparison, signed, value, words};
 use crate::charts::{self, Chart};
 use crate::figures::{duration, percent};
 use crate::findings::Finding;
@@ -44,8 +46,9 @@ impl ComparePage<'_> {
                     " compared with "
                 }),
                 match self.kind {
-                    Kind::Gaps => format!("gaps of {} and more", duration(self.threshold_ns)),
-                    Kind::Wakeups | Kind::Exits => words(self.kind).to_owned(),
+                    RecordingKind::Gaps =>
+                        format!("gaps of {} and more", duration(self.threshold_ns)),
+                    RecordingKind::Wakeups | RecordingKind::Exits => words(self.kind).to_owned(),
                 },
                 match self.groups {
                     None => format!("in windows of {}", duration(self.window_ns)),
@@ -64,10 +67,10 @@ impl ComparePage<'_> {
         if let Some(groups) = &self.groups {
             return two_groups::headline(groups);
         }
-        let differ = |pair: &&Beside<'_>| {
+        let differ = |pair: &&RecordingComparison<'_>| {
             pair.rows
                 .iter()
-                .any(|row| row.verdict == Verdict::Different)
+                .any(|row| row.verdict == ComparisonVerdict::Different)
         };
         let different = self.pairs.iter().filter(differ).count();
         match (self.pairs.as_slice(), different) {
@@ -102,10 +105,10 @@ impl ComparePage<'_> {
             .pairs
             .iter()
             .flat_map(|pair| pair.rows.iter().map(move |row| (pair, row)));
-        let mut different: Vec<(&Beside<'_>, &Row)> = rows
-            .filter(|(_, row)| row.verdict == Verdict::Different)
+        let mut different: Vec<(&RecordingComparison<'_>, &FigureRow)> = rows
+            .filter(|(_, row)| row.verdict == ComparisonVerdict::Different)
             .collect();
-        let size = |row: &Row| row.delta.unwrap_or(0.0).abs();
+        let size = |row: &FigureRow| row.delta.unwrap_or(0.0).abs();
         different.sort_by(|(_, a), (_, b)| size(b).total_cmp(&size(a)));
         let findings = different.into_iter().map(|(pair, row)| Finding {
             figure: row
@@ -126,7 +129,7 @@ impl ComparePage<'_> {
 }
 
 /// Returns the figure that matters most to readers.
-fn gist(rows: &[Row]) -> String {
+fn gist(rows: &[FigureRow]) -> String {
     let figures = |of: Of| {
         let row = rows.iter().find(|row| row.figure == of)?;
         row.first.zip(row.second)
@@ -135,7 +138,7 @@ fn gist(rows: &[Row]) -> String {
         let (first, second) = (percent(first), percent(second));
         return format!(": it loses {second} of its time, not {first}");
     }
-    let latest = Of::Latency(Context::User, 10_000);
+    let latest = Of::Latency(LatencyContext::User, 10_000);
     if let Some((first, second)) = figures(latest.clone()) {
         let of = |ns| value(Some(ns), latest.unit());
         return format!(": it is at most {} late, not {}", of(second), of(first));

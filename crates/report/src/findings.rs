@@ -7,7 +7,7 @@ use vmnoise_explain::{ContextSides, Phase, Summary};
 use crate::figures::{count, duration, part_of, percent, seconds, sum, times};
 use crate::groups::{Group, grouped};
 use crate::phases;
-use crate::run::{Outcome, Run};
+use crate::run::{ReportedRun, RunOutcome};
 
 /// Number of takers that become findings.
 const TAKERS: usize = 5;
@@ -24,7 +24,7 @@ pub(crate) struct Finding {
 }
 
 /// Returns the findings, the most important first.
-pub(crate) fn findings(run: &Run) -> Vec<Finding> {
+pub(crate) fn findings(run: &ReportedRun) -> Vec<Finding> {
     let words = run.words();
     let takers = run.takers();
     let total_ns = sum(takers.iter().map(|taker| taker.total_ns));
@@ -61,7 +61,7 @@ pub(crate) fn findings(run: &Run) -> Vec<Finding> {
     out
 }
 
-fn longest(run: &Run) -> Option<Finding> {
+fn longest(run: &ReportedRun) -> Option<Finding> {
     let spikes = run.gathered.spikes.iter();
     let longest = spikes.max_by_key(|spike| (spike.dur_ns, Reverse(spike.start_mono_ns)))?;
     let mostly = longest.parts.first().map_or_else(String::new, |part| {
@@ -85,7 +85,7 @@ fn longest(run: &Run) -> Option<Finding> {
 }
 
 /// Names the lane with the largest part, if there are several lanes.
-fn largest_lane(run: &Run, group: &Group) -> String {
+fn largest_lane(run: &ReportedRun, group: &Group) -> String {
     if run.lane_names.len() < 2 {
         return String::new();
     }
@@ -113,7 +113,7 @@ fn periods(summary: &Summary) -> impl Iterator<Item = Finding> + '_ {
 }
 
 /// Returns the longest phase of the wake-ups.
-fn longest_phase(run: &Run) -> Option<Finding> {
+fn longest_phase(run: &ReportedRun) -> Option<Finding> {
     let all = phases::together(&phases::by_cpu(run))?;
     let known = all
         .phases
@@ -134,7 +134,7 @@ fn longest_phase(run: &Run) -> Option<Finding> {
 }
 
 /// Returns how much of the lateness is the host's and how much the guest's.
-fn sides(run: &Run) -> Option<Finding> {
+fn sides(run: &ReportedRun) -> Option<Finding> {
     let cpus = &run.latencies()?.cpus;
     let all = |side: fn(&ContextSides) -> u64| -> u64 {
         let contexts = cpus.iter().filter_map(|cpu| cpu.contexts.last());
@@ -163,10 +163,10 @@ fn sides(run: &Run) -> Option<Finding> {
 }
 
 /// Returns the findings that limit the trust in the others.
-fn doubts(run: &Run) -> Vec<Finding> {
+fn doubts(run: &ReportedRun) -> Vec<Finding> {
     let mut out = Vec::new();
     let lost = match &run.outcome {
-        Outcome::Exits(exits) => exits.lost_events,
+        RunOutcome::Exits(exits) => exits.lost_events,
         _ => run.summary().map_or(0, |summary| summary.lost_events),
     };
     if lost > 0 {
@@ -208,7 +208,7 @@ fn doubts(run: &Run) -> Vec<Finding> {
         });
     }
     let unwitnessed = match &run.outcome {
-        Outcome::Joined(joined) => match &joined.latencies {
+        RunOutcome::Joined(joined) => match &joined.latencies {
             Some(it) => it.joined.wakeups.saturating_sub(it.joined.witnessed),
             None => joined.joined.gaps.saturating_sub(joined.joined.witnessed),
         },
@@ -224,7 +224,7 @@ fn doubts(run: &Run) -> Vec<Finding> {
         });
     }
     let (unsure, one, many) = match &run.outcome {
-        Outcome::Joined(joined) => match &joined.latencies {
+        RunOutcome::Joined(joined) => match &joined.latencies {
             Some(it) => (it.joined.unsure, "phase", "phases"),
             None => (joined.joined.unsure, "gap", "gaps"),
         },

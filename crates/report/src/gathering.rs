@@ -84,7 +84,7 @@ impl Gathering {
     }
 
     /// Finishes the collection. `name` returns the name of a source.
-    pub fn resolve(self, mut name: impl FnMut(SourceId) -> String) -> Resolved {
+    pub fn resolve(self, mut name: impl FnMut(SourceId) -> String) -> ResolvedMoments {
         let lanes = self.lanes.len().max(1);
         let (spikes, widths_ns) = self.spikes.into_peaks(SPIKES / lanes);
         let mut names: HashMap<SourceId, Name> = HashMap::new();
@@ -104,7 +104,7 @@ impl Gathering {
             let rank = |it: &Taker| (std::cmp::Reverse(it.total_ns), it.lane, it.share);
             rank(a).cmp(&rank(b)).then_with(|| a.name.cmp(&b.name))
         });
-        Resolved {
+        ResolvedMoments {
             span_mono_ns: self.span_mono_ns.unwrap_or((0, 0)),
             lanes: self.lanes,
             stretch_ns: widths_ns.into_iter().max().unwrap_or(0),
@@ -152,7 +152,7 @@ pub(crate) struct Taker {
 
 /// Content of a page about one run's moments.
 #[derive(Debug)]
-pub struct Resolved {
+pub struct ResolvedMoments {
     /// Same as in [`Gathering`].
     pub(crate) span_mono_ns: (u64, u64),
     pub(crate) lanes: Vec<u32>,
@@ -167,7 +167,7 @@ pub struct Resolved {
     left_out: u64,
 }
 
-impl Resolved {
+impl ResolvedMoments {
     /// Returns a sentence about the part of the run that is not on the page; `None` if there is
     /// none.
     pub fn left_out(&self) -> Option<String> {

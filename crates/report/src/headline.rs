@@ -5,7 +5,7 @@ use std::fmt;
 use crate::figures::{duration, part_of, percent, sum};
 use crate::gathering::Taker;
 use crate::groups::grouped;
-use crate::run::{Outcome, Run};
+use crate::run::{ReportedRun, RunOutcome};
 
 /// A run in a few words, without a full stop.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -27,7 +27,7 @@ impl fmt::Display for Headline {
 
 impl Headline {
     /// Returns the loss of a run and the largest cause, which begin its section on the page.
-    pub fn of(run: &Run) -> Headline {
+    pub fn of(run: &ReportedRun) -> Headline {
         match worst_lane(run) {
             Some(lane) => Headline {
                 lost: lost(run, lane),
@@ -41,7 +41,7 @@ impl Headline {
     }
 }
 
-fn nothing_lost(run: &Run) -> String {
+fn nothing_lost(run: &ReportedRun) -> String {
     let one = run.words().one;
     let long = duration(run.lasted_ns());
     match run.facts.options.threshold_ns {
@@ -50,7 +50,7 @@ fn nothing_lost(run: &Run) -> String {
     }
 }
 
-fn lost(run: &Run, lane: usize) -> String {
+fn lost(run: &ReportedRun, lane: usize) -> String {
     let words = run.words();
     let name = run.lane_name(lane);
     let worst_ns = run.gathered.lengths[lane].max();
@@ -71,7 +71,7 @@ fn lost(run: &Run, lane: usize) -> String {
                 duration(worst_ns)
             )
         }
-        (Outcome::Exits(_), Some(lost)) => format!(
+        (RunOutcome::Exits(_), Some(lost)) => format!(
             "{name} spends {} of its time in exits; the worst takes {}",
             percent(lost),
             duration(worst_ns)
@@ -90,7 +90,7 @@ fn lost(run: &Run, lane: usize) -> String {
     }
 }
 
-fn taker(run: &Run, lane: usize) -> Option<String> {
+fn taker(run: &ReportedRun, lane: usize) -> Option<String> {
     let of_lane: Vec<Taker> = run
         .takers()
         .into_iter()
@@ -109,7 +109,7 @@ fn taker(run: &Run, lane: usize) -> Option<String> {
 
 /// Returns the lane that lost the largest part of its time; for wake-ups, the lane with the latest
 /// one.
-fn worst_lane(run: &Run) -> Option<usize> {
+fn worst_lane(run: &ReportedRun) -> Option<usize> {
     let lanes = 0..run.gathered.lanes.len();
     lanes.max_by(|a, b| {
         let rank = |lane: usize| match run.is_of_tasks() {
@@ -121,7 +121,7 @@ fn worst_lane(run: &Run) -> Option<usize> {
 }
 
 /// Returns the index of a lane's CPU in the summary.
-fn lane_in_summary(run: &Run, lane: usize) -> Option<usize> {
+fn lane_in_summary(run: &ReportedRun, lane: usize) -> Option<usize> {
     let number = *run.gathered.lanes.get(lane)?;
     let summary = run.summary()?;
     match &summary.wakeups {
@@ -131,9 +131,9 @@ fn lane_in_summary(run: &Run, lane: usize) -> Option<usize> {
 }
 
 /// Returns the part of its time that a lane lost, in percent; `None` if it is unknown.
-fn noise_percent(run: &Run, lane: usize) -> Option<f64> {
+fn noise_percent(run: &ReportedRun, lane: usize) -> Option<f64> {
     match &run.outcome {
-        Outcome::Exits(exits) => {
+        RunOutcome::Exits(exits) => {
             let id = *run.gathered.lanes.get(lane)?;
             let mut vcpus = exits.exits.vms.iter().flat_map(|vm| &vm.vcpus);
             let time = vcpus.find(|vcpu| vcpu.id.0 == id)?.time_ns;

@@ -32,15 +32,17 @@ mod trees;
 mod two_groups;
 mod windows;
 
-pub use beside::{Beside, ComparePage, GroupsBeside, Judged, Recording};
+pub use beside::{
+    ComparePage, ComparedRecording, ConditionResult, GroupsBeside, RecordingComparison,
+};
 pub use fleet::{FleetCpu, FleetRun, FleetTaker};
 pub use fleet_page::FleetPage;
-pub use gathering::{Gathering, Resolved};
+pub use gathering::{Gathering, ResolvedMoments};
 pub use headline::Headline;
 pub use moment::Moment;
-pub use page::{Page, Refused};
-pub use run::{Outcome, Run};
-pub use scenes::{Bar, Scenes, Side};
+pub use page::{Page, RefusedFile};
+pub use run::{ReportedRun, RunOutcome};
+pub use scenes::{Bar, KernelSide, Scenes};
 pub use spikes::{LONGEST, Spike};
 
 /// Style sheet of every page.

@@ -3,10 +3,10 @@
 use vmnoise_events::{ExitFilter, FinishReason, Policy, RunFacts};
 
 use crate::figures::{duration, ranges};
-use crate::run::{Outcome, Run};
+use crate::run::{ReportedRun, RunOutcome};
 
 /// Returns name and value of each fact.
-pub(crate) fn facts(run: &Run) -> Vec<(&'static str, String)> {
+pub(crate) fn facts(run: &ReportedRun) -> Vec<(&'static str, String)> {
     let RunFacts { options, host, .. } = &run.facts;
     let mut facts = vec![
         ("started at", run.facts.started_at.to_string()),
@@ -44,10 +44,10 @@ pub(crate) fn facts(run: &Run) -> Vec<(&'static str, String)> {
 }
 
 /// Returns zero of the page's times on the clock of the other outputs.
-fn begin(run: &Run) -> String {
+fn begin(run: &ReportedRun) -> String {
     let machine = match run.outcome {
-        Outcome::Joined(_) => " of the guest",
-        Outcome::Gaps(_) | Outcome::Wakeups(_) | Outcome::Exits(_) => "",
+        RunOutcome::Joined(_) => " of the guest",
+        RunOutcome::Gaps(_) | RunOutcome::Wakeups(_) | RunOutcome::Exits(_) => "",
     };
     let ns = run.origin_mono_ns();
     format!(
@@ -59,12 +59,12 @@ fn begin(run: &Run) -> String {
 
 /// Returns the filter for exits of the run, or of its host; empty if there is no filter, or there
 /// are no exits.
-fn reported_exits(run: &Run) -> String {
+fn reported_exits(run: &ReportedRun) -> String {
     let everything = ExitFilter::default();
     let (filter, host) = match &run.outcome {
-        Outcome::Exits(_) => (run.facts.options.exits.as_ref(), None),
-        Outcome::Joined(joined) => (None, Some(&joined.host)),
-        Outcome::Gaps(_) | Outcome::Wakeups(_) => (None, None),
+        RunOutcome::Exits(_) => (run.facts.options.exits.as_ref(), None),
+        RunOutcome::Joined(joined) => (None, Some(&joined.host)),
+        RunOutcome::Gaps(_) | RunOutcome::Wakeups(_) => (None, None),
     };
     let ExitFilter { vm, vcpus, reasons } = filter.unwrap_or(&everything);
     let reasons = host.map_or(reasons, |host| &host.only_reasons);
@@ -95,13 +95,13 @@ fn policy(policy: Policy) -> String {
     }
 }
 
-fn ended(run: &Run) -> &'static str {
+fn ended(run: &ReportedRun) -> &'static str {
     let (reason, complete) = match &run.outcome {
-        Outcome::Exits(exits) => (exits.finish_reason, exits.complete),
-        Outcome::Gaps(summary) | Outcome::Wakeups(summary) => {
+        RunOutcome::Exits(exits) => (exits.finish_reason, exits.complete),
+        RunOutcome::Gaps(summary) | RunOutcome::Wakeups(summary) => {
             (summary.finish_reason, summary.complete)
         }
-        Outcome::Joined(joined) => (joined.summary.finish_reason, joined.summary.complete),
+        RunOutcome::Joined(joined) => (joined.summary.finish_reason, joined.summary.complete),
     };
     match reason.filter(|_| complete) {
         Some(FinishReason::Duration) => "after its duration",

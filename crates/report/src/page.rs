@@ -9,7 +9,7 @@ use crate::findings::{Finding, findings};
 use crate::frame::{Figure, Frame};
 use crate::headline::Headline;
 use crate::limits;
-use crate::run::Run;
+use crate::run::ReportedRun;
 use crate::shares::label;
 use crate::tables::{Table, tables};
 use crate::trees::trees;
@@ -27,7 +27,7 @@ const FEW: Most = Most {
 
 /// A file that is not on the page.
 #[derive(Debug)]
-pub struct Refused {
+pub struct RefusedFile {
     /// Path of the file.
     pub file: String,
     /// Reason why the file is not on the page, in one line.
@@ -38,9 +38,9 @@ pub struct Refused {
 #[derive(Debug)]
 pub struct Page {
     /// The recordings; each becomes a section.
-    pub runs: Vec<Run>,
+    pub runs: Vec<ReportedRun>,
     /// Files that cannot be shown.
-    pub refused: Vec<Refused>,
+    pub refused: Vec<RefusedFile>,
     /// Version of the program.
     pub tool_version: String,
 }
@@ -78,14 +78,14 @@ impl Page {
 #[template(path = "page.html")]
 struct Filled<'a> {
     frame: Frame<'a>,
-    refused: &'a [Refused],
+    refused: &'a [RefusedFile],
     beside: Option<Figure>,
     sections: Vec<Section<'a>>,
 }
 
 struct Section<'a> {
     id: String,
-    run: &'a Run,
+    run: &'a ReportedRun,
     headline: Headline,
     findings: Vec<Finding>,
     spikes: Option<Spikes>,
@@ -96,7 +96,7 @@ struct Section<'a> {
 }
 
 impl<'a> Section<'a> {
-    fn new(place: usize, run: &'a Run) -> Section<'a> {
+    fn new(place: usize, run: &'a ReportedRun) -> Section<'a> {
         let id = format!("run{place}");
         let figures = charts::charts(run).into_iter().enumerate();
         let figures = figures.map(|(nth, chart)| Figure {
@@ -137,7 +137,7 @@ struct Said {
     what: String,
 }
 
-fn reported(run: &Run) -> Vec<Reported> {
+fn reported(run: &ReportedRun) -> Vec<Reported> {
     let mut spikes: Vec<_> = run.gathered.spikes.iter().collect();
     spikes.sort_by_key(|spike| (std::cmp::Reverse(spike.dur_ns), spike.start_mono_ns));
     spikes.truncate(TOLD);

@@ -3,7 +3,7 @@
 use vmnoise_explain::{CpuSides, CpuWakeups, Phase, PhaseSides};
 
 use crate::figures::sum;
-use crate::run::Run;
+use crate::run::ReportedRun;
 
 /// One phase of all wake-ups of a CPU, or of all CPUs.
 #[derive(Debug, Clone, Copy)]
@@ -71,7 +71,7 @@ impl CpuPhases {
 }
 
 /// Returns the phases of each CPU, ascending; none if no tasks were measured.
-pub(crate) fn by_cpu(run: &Run) -> Vec<CpuPhases> {
+pub(crate) fn by_cpu(run: &ReportedRun) -> Vec<CpuPhases> {
     let wakeups = run.wakeups().into_iter().flat_map(|it| &it.cpus);
     let sides = run.latencies().map(|it| &it.cpus);
     let cpus = wakeups.map(|cpu| {

@@ -1,15 +1,15 @@
 //! A section of the page: a recording, or that of a guest joined with its host's.
 
-use vmnoise_events::{RunFacts, Share, Workload};
-use vmnoise_explain::{ExitsRun, JoinedLatencies, JoinedRun, Summary, VcpuExits, Wakeups};
+use vmnoise_events::{MeasuringCommand, RunFacts, Share};
+use vmnoise_explain::{ExitsRun, JoinedLatencies, JoinedRun, Summary, VcpuExits, WakeupSummary};
 
-use crate::gathering::{Resolved, Taker};
+use crate::gathering::{ResolvedMoments, Taker};
 use crate::scenes::Bar;
 use crate::shares;
 
 /// Results of the explanation.
 #[derive(Debug)]
-pub enum Outcome {
+pub enum RunOutcome {
     /// Gaps that a workload observed.
     Gaps(Box<Summary>),
     /// Gaps or wake-ups of a guest, with the activity of its host.
@@ -22,15 +22,15 @@ pub enum Outcome {
 
 /// An explained recording.
 #[derive(Debug)]
-pub struct Run {
+pub struct ReportedRun {
     /// Path of the recording; both paths if it is a join.
     pub file: String,
     /// Facts about the run before its first event.
     pub facts: RunFacts,
     /// Results of the explanation.
-    pub outcome: Outcome,
+    pub outcome: RunOutcome,
     /// Moments of the run.
-    pub gathered: Resolved,
+    pub gathered: ResolvedMoments,
     /// Name of each lane.
     pub lane_names: Vec<String>,
     /// Activity inside some moments, by the index of the lane and the begin of the moment.
@@ -62,7 +62,7 @@ pub(crate) struct Words {
     pub(crate) over_time: &'static str,
 }
 
-impl Run {
+impl ReportedRun {
     /// Returns the cause of a share, as the end of the sentence "71 % of the noise is ". If part of
     /// this kernel's work was not observed, the residual may be that work, so the text names no
     /// layer below.
@@ -90,7 +90,7 @@ impl Run {
             over_time: "Noise over time",
         };
         match (&self.outcome, self.facts.workload) {
-            (Outcome::Exits(_), _) => Words {
+            (RunOutcome::Exits(_), _) => Words {
                 victim: "its guest",
                 one: "exit",
                 many: "exits",
@@ -99,7 +99,7 @@ impl Run {
                 length: "length of an exit",
                 over_time: "Exits over time",
             },
-            (Outcome::Wakeups(_), _) | (_, Workload::Timerlat) => Words {
+            (RunOutcome::Wakeups(_), _) | (_, MeasuringCommand::Timerlat) => Words {
                 victim: match self.latencies() {
                     Some(_) => "a task of the guest",
                     None => "a periodic task",
@@ -111,9 +111,9 @@ impl Run {
                 length: "how late a task woke up",
                 over_time: "Lateness over time",
             },
-            (Outcome::Joined(_), _) => gaps("the guest"),
-            (_, Workload::Microvm) => gaps("a VM"),
-            (_, Workload::Observed) => gaps("the observed thread"),
+            (RunOutcome::Joined(_), _) => gaps("the guest"),
+            (_, MeasuringCommand::Microvm) => gaps("a VM"),
+            (_, MeasuringCommand::Observed) => gaps("the observed thread"),
             _ => gaps("a thread"),
         }
     }
@@ -121,14 +121,14 @@ impl Run {
     /// Returns the summary; `None` for exits.
     pub(crate) fn summary(&self) -> Option<&Summary> {
         match &self.outcome {
-            Outcome::Gaps(summary) | Outcome::Wakeups(summary) => Some(summary),
-            Outcome::Joined(run) => Some(&run.summary),
-            Outcome::Exits(_) => None,
+            RunOutcome::Gaps(summary) | RunOutcome::Wakeups(summary) => Some(summary),
+            RunOutcome::Joined(run) => Some(&run.summary),
+            RunOutcome::Exits(_) => None,
         }
     }
 
     /// Returns the results about periodic tasks.
-    pub(crate) fn wakeups(&self) -> Option<&Wakeups> {
+    pub(crate) fn wakeups(&self) -> Option<&WakeupSummary> {
         self.summary()?.wakeups.as_ref()
     }
 
@@ -141,7 +141,7 @@ impl Run {
     /// join.
     pub(crate) fn latencies(&self) -> Option<&JoinedLatencies> {
         match &self.outcome {
-            Outcome::Joined(run) => run.latencies.as_ref(),
+            RunOutcome::Joined(run) => run.latencies.as_ref(),
             _ => None,
         }
     }
@@ -191,7 +191,7 @@ impl Run {
     /// by the reason of the exit, from the kernel's own sums.
     pub(crate) fn takers(&self) -> Vec<Taker> {
         let mut takers = self.gathered.takers.clone();
-        if let Outcome::Exits(run) = &self.outcome {
+        if let RunOutcome::Exits(run) = &self.outcome {
             let vcpus = run.exits.vms.iter().flat_map(|vm| &vm.vcpus);
             let counted: Vec<Taker> = vcpus.flat_map(|vcpu| self.counted(vcpu)).collect();
             // A run that was cut off may have no sums.

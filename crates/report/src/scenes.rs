@@ -2,7 +2,7 @@
 
 use std::cmp::Reverse;
 
-use vmnoise_events::{Activity, ActivityKind, Share, SourceId, Workload};
+use vmnoise_events::{Activity, ActivityKind, MeasuringCommand, Share, SourceId};
 use vmnoise_explain::{Longest, share_of};
 
 use crate::spikes::Spike;
@@ -12,7 +12,7 @@ const BARS: usize = 150;
 
 /// Machine whose kernel recorded the activity.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Side {
+pub enum KernelSide {
     /// The machine that lost the time.
     Guest,
     /// The machine below.
@@ -23,7 +23,7 @@ pub enum Side {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Bar {
     /// Machine.
-    pub side: Side,
+    pub side: KernelSide,
     /// Begin, CLOCK_MONOTONIC in nanoseconds.
     pub start_mono_ns: u64,
     /// Length in nanoseconds.
@@ -37,7 +37,7 @@ pub struct Bar {
 /// Reads a stream for the second time.
 #[derive(Debug)]
 pub struct Scenes {
-    workload: Workload,
+    workload: MeasuringCommand,
     /// CPU, begin, end and index of each moment, in the order of CPUs and begins.
     wanted: Vec<(u32, u64, u64, usize)>,
     /// Activities of each moment by length; of equal ones, the first precedes.
@@ -47,7 +47,11 @@ pub struct Scenes {
 
 impl Scenes {
     /// Prepares the scenes of these moments. `cpu` returns the CPU of a moment.
-    pub fn new(workload: Workload, spikes: &[Spike], cpu: impl Fn(&Spike) -> u32) -> Scenes {
+    pub fn new(
+        workload: MeasuringCommand,
+        spikes: &[Spike],
+        cpu: impl Fn(&Spike) -> u32,
+    ) -> Scenes {
         let places = spikes.iter().enumerate();
         let wanted = places.map(|(place, it)| (cpu(it), it.start_mono_ns, it.end_mono_ns(), place));
         let mut wanted: Vec<(u32, u64, u64, usize)> = wanted.collect();
@@ -114,10 +118,10 @@ pub(crate) fn few(bars: &[Bar]) -> Vec<&Bar> {
 
 /// Returns the machine of a recording's activities: a microVM has no kernel, so its host recorded
 /// them.
-const fn side_of(workload: Workload) -> Side {
+const fn side_of(workload: MeasuringCommand) -> KernelSide {
     match workload.is_witnessed_by_host() {
-        true => Side::Host,
-        false => Side::Guest,
+        true => KernelSide::Host,
+        false => KernelSide::Guest,
     }
 }
 
@@ -134,7 +138,7 @@ mod tests {
             parts: Vec::new(),
         };
         let spikes = [spike(1_000, 100), spike(500, 50)];
-        let mut scenes = Scenes::new(Workload::Osnoise, &spikes, |_| 3);
+        let mut scenes = Scenes::new(MeasuringCommand::Osnoise, &spikes, |_| 3);
         for (kind, cpu, start_mono_ns, end_mono_ns) in [
             (ActivityKind::Irq, 3, 400, 520),
             (ActivityKind::Irq, 3, 550, 1_000),

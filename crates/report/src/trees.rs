@@ -2,12 +2,12 @@
 
 use std::collections::HashMap;
 
-use vmnoise_events::{Share, Workload};
-use vmnoise_explain::{Branch, Most, NamedInterval, NamedPart, What};
+use vmnoise_events::{MeasuringCommand, Share};
+use vmnoise_explain::{Most, NamedInterval, NamedPart, TreeBranch, What};
 
 use crate::figures::{duration, times};
 use crate::phases;
-use crate::run::{Outcome, Run};
+use crate::run::{ReportedRun, RunOutcome};
 use crate::shares::label;
 
 /// Suffix for the activity of the guest's own kernel.
@@ -43,11 +43,11 @@ struct Words {
 
 /// Returns the trees of a run, by the number of the lane and the begin; none if the parts of
 /// moments have no parts.
-pub(crate) fn trees(run: &Run, most: Most) -> HashMap<(u32, u64), Tree> {
+pub(crate) fn trees(run: &ReportedRun, most: Most) -> HashMap<(u32, u64), Tree> {
     let of_gaps = Words {
         // A microVM has no kernel, so the names were recorded by its host.
         side: match run.facts.workload {
-            Workload::Microvm => "",
+            MeasuringCommand::Microvm => "",
             _ => GUEST,
         },
         since: "the gap’s start",
@@ -57,7 +57,7 @@ pub(crate) fn trees(run: &Run, most: Most) -> HashMap<(u32, u64), Tree> {
         since: "the expiry",
     };
     let gaps = match &run.outcome {
-        Outcome::Joined(joined) => joined.trees.as_slice(),
+        RunOutcome::Joined(joined) => joined.trees.as_slice(),
         _ => &[],
     };
     let late = run.latencies().map(|it| it.trees.as_slice());
@@ -95,14 +95,14 @@ fn at(of: &NamedInterval) -> (u32, u64) {
 }
 
 impl Words {
-    fn lines(self, branches: &[Branch<'_>]) -> Vec<Line> {
+    fn lines(self, branches: &[TreeBranch<'_>]) -> Vec<Line> {
         let mut lines = Vec::new();
         self.add(branches, 0, &mut lines);
         lines
     }
 
-    fn add(self, branches: &[Branch<'_>], depth: u8, lines: &mut Vec<Line>) {
-        for Branch { ns, what, parts } in branches {
+    fn add(self, branches: &[TreeBranch<'_>], depth: u8, lines: &mut Vec<Line>) {
+        for TreeBranch { ns, what, parts } in branches {
             lines.push(Line {
                 depth,
                 share: what.share(),
@@ -171,8 +171,8 @@ mod tests {
         }
     }
 
-    fn late(exits: Vec<ExitBranch>, steal_ns: u64, residual_ns: u64) -> vmnoise_explain::Tree {
-        vmnoise_explain::Tree {
+    fn late(exits: Vec<ExitBranch>, steal_ns: u64, residual_ns: u64) -> vmnoise_explain::JoinTree {
+        vmnoise_explain::JoinTree {
             of: NamedInterval {
                 cpu: 0,
                 at_ns: 0,

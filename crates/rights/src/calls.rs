@@ -8,8 +8,8 @@
 use libc::*;
 use seccompiler::{Error, apply_filter_all_threads};
 
-use super::Work;
-use super::filter::{Answer, Calls, Condition, Rule, program};
+use super::AttachedWork;
+use super::filter::{ArgumentCondition, CallAnswer, Calls, FilterRule, program};
 
 const MEMORY: &[i64] = &[
     SYS_brk,
@@ -176,16 +176,16 @@ const NEW: i32 = CLONE_NEWNS
 const OF_DESCRIPTORS: [i32; 4] = [F_GETFD, F_SETFD, F_GETFL, F_DUPFD_CLOEXEC];
 
 /// Refuses every other call, in all existing and future threads.
-pub fn limit(works: &[Work]) -> Result<(), Error> {
+pub fn limit(works: &[AttachedWork]) -> Result<(), Error> {
     apply_filter_all_threads(&program(&allowed(works)))
 }
 
 /// Returns the allowed calls, with conditions on their arguments if these matter.
-fn allowed(works: &[Work]) -> Calls {
+fn allowed(works: &[AttachedWork]) -> Calls {
     let mut anyway = vec![
         MEMORY, THREADS, CHILDREN, SIGNALS, WAITING, FACTS, FILES, KERNEL,
     ];
-    if works.contains(&Work::SendSignals) {
+    if works.contains(&AttachedWork::SendSignals) {
         anyway.push(&[SYS_kill]);
     }
     let process = std::process::id().cast_signed();
@@ -193,7 +193,7 @@ fn allowed(works: &[Work]) -> Calls {
     let stop_group = vec![is(0, 0), is(1, SIGTSTP)];
     // The name of a thread, and of memory.
     let name = vec![vec![is(0, PR_SET_NAME)], vec![is(0, PR_SET_VMA)]];
-    let mut descriptors: Vec<Rule> = OF_DESCRIPTORS.map(|what| vec![is(1, what)]).into();
+    let mut descriptors: Vec<FilterRule> = OF_DESCRIPTORS.map(|what| vec![is(1, what)]).into();
     descriptors.push(vec![is(1, F_SETFL), has_of(2, O_ASYNC, 0)]);
     let mut by_rules = vec![
         (SYS_tgkill, vec![vec![is(0, process)]]),
@@ -207,25 +207,29 @@ fn allowed(works: &[Work]) -> Calls {
         ),
         (SYS_openat, vec![vec![reads_only()]]),
     ];
-    let asks = |asked: &[Work]| asked.iter().any(|work| works.contains(work));
-    if asks(&[Work::Measure, Work::ServeGuests]) {
+    let asks = |asked: &[AttachedWork]| asked.iter().any(|work| works.contains(work));
+    if asks(&[AttachedWork::Measure, AttachedWork::ServeGuests]) {
         anyway.push(CONNECTED);
     }
-    if works.contains(&Work::ServeBooks) {
+    if works.contains(&AttachedWork::ServeBooks) {
         anyway.push(ANSWERING);
     }
-    if asks(&[Work::SaveFiles, Work::WriteFolders]) {
+    if asks(&[AttachedWork::SaveFiles, AttachedWork::WriteFolders]) {
         anyway.push(PLACING);
     }
-    if works.contains(&Work::SaveFiles) {
+    if works.contains(&AttachedWork::SaveFiles) {
         anyway.push(GIVING);
     }
     let mut sockets = Vec::new();
-    if asks(&[Work::HearHost, Work::ServeGuests, Work::HearGuests]) {
+    if asks(&[
+        AttachedWork::HearHost,
+        AttachedWork::ServeGuests,
+        AttachedWork::HearGuests,
+    ]) {
         anyway.push(&[SYS_connect]);
         sockets.push(vec![is(0, AF_UNIX)]);
     }
-    if works.contains(&Work::SendOut) {
+    if works.contains(&AttachedWork::SendOut) {
         anyway.push(CONNECTING);
         sockets.extend([vec![is(0, AF_INET)], vec![is(0, AF_INET6)]]);
     }
@@ -233,12 +237,12 @@ fn allowed(works: &[Work]) -> Calls {
         by_rules.push((SYS_socket, sockets));
     }
     let by_rules = by_rules.into_iter();
-    let by_rules = by_rules.map(|(number, rules)| (number, Answer::Where(rules)));
+    let by_rules = by_rules.map(|(number, rules)| (number, CallAnswer::Where(rules)));
     let anyway = anyway.into_iter().flatten();
-    let anyway = anyway.map(|number| (*number, Answer::Allowed));
+    let anyway = anyway.map(|number| (*number, CallAnswer::Allowed));
     // The filter cannot read the flags of `clone3`, because they are in memory. If the kernel seems
     // to have no `clone3`, the C library uses `clone`.
-    let absent = [(SYS_clone3, Answer::Absent)];
+    let absent = [(SYS_clone3, CallAnswer::Absent)];
     // A call in both lists is allowed without conditions: the later entry replaces the earlier.
     let calls = by_rules.chain(anyway).chain(absent);
     calls
@@ -247,13 +251,13 @@ fn allowed(works: &[Work]) -> Calls {
 }
 
 /// Requires this value of an argument.
-fn is(argument: u32, value: i32) -> Condition {
+fn is(argument: u32, value: i32) -> ArgumentCondition {
     has_of(argument, -1, value)
 }
 
 /// Requires that an argument has exactly the bits of `value` among `bits`.
-fn has_of(argument: u32, bits: i32, value: i32) -> Condition {
-    Condition {
+fn has_of(argument: u32, bits: i32, value: i32) -> ArgumentCondition {
+    ArgumentCondition {
         argument,
         mask: bits.cast_unsigned(),
         value: value.cast_unsigned(),
@@ -261,7 +265,7 @@ fn has_of(argument: u32, bits: i32, value: i32) -> Condition {
 }
 
 /// Requires flags of `openat` that only read.
-fn reads_only() -> Condition {
+fn reads_only() -> ArgumentCondition {
     has_of(2, O_ACCMODE | O_CREAT | O_TRUNC, 0)
 }
 
@@ -277,27 +281,27 @@ mod tests {
     /// every command takes this time.
     #[test]
     fn each_call_is_found_by_halves() {
-        const ALL: [Work; 13] = [
-            Work::Measure,
-            Work::HearHost,
-            Work::CountExits,
-            Work::FindVms,
-            Work::SeeVms,
-            Work::ServeGuests,
-            Work::SaveFiles,
-            Work::SendSignals,
-            Work::ServeBooks,
-            Work::WatchExits,
-            Work::WriteFolders,
-            Work::HearGuests,
-            Work::SendOut,
+        const ALL: [AttachedWork; 13] = [
+            AttachedWork::Measure,
+            AttachedWork::HearHost,
+            AttachedWork::CountExits,
+            AttachedWork::FindVms,
+            AttachedWork::SeeVms,
+            AttachedWork::ServeGuests,
+            AttachedWork::SaveFiles,
+            AttachedWork::SendSignals,
+            AttachedWork::ServeBooks,
+            AttachedWork::WatchExits,
+            AttachedWork::WriteFolders,
+            AttachedWork::HearGuests,
+            AttachedWork::SendOut,
         ];
         for some in 0..1 << ALL.len() {
             let works = ALL
                 .iter()
                 .enumerate()
                 .filter(|(bit, _)| some >> bit & 1 == 1);
-            let works: Vec<Work> = works.map(|(_, work)| *work).collect();
+            let works: Vec<AttachedWork> = works.map(|(_, work)| *work).collect();
             let allowed = allowed(&works);
             let program = program(&allowed);
             // Each call divides the numbers twice. Before the search, the architecture is checked
@@ -305,11 +309,11 @@ mod tests {
             let most = 3 + (2 * allowed.len() + 1).next_power_of_two().ilog2() + 1;
             for number in 0..NUMBERS {
                 let answer = allowed.get(&number);
-                if matches!(answer, Some(Answer::Where(_))) {
+                if matches!(answer, Some(CallAnswer::Where(_))) {
                     continue;
                 }
                 let (is_allowed, steps) = run(&program, number, [0; 6]);
-                let is_listed = answer == Some(&Answer::Allowed);
+                let is_listed = answer == Some(&CallAnswer::Allowed);
                 assert_eq!(is_allowed, is_listed, "{number}: {works:?}");
                 assert!(steps <= most, "{number}: {steps} of {most}, {works:?}");
             }

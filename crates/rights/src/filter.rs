@@ -13,25 +13,25 @@ use libc::{
 use seccompiler::sock_filter;
 
 /// Answer to each call. Calls without an entry are refused.
-pub type Calls = BTreeMap<u32, Answer>;
+pub type Calls = BTreeMap<u32, CallAnswer>;
 
 /// Answer to a call.
 #[derive(Debug, PartialEq, Eq)]
-pub enum Answer {
+pub enum CallAnswer {
     /// The call is made.
     Allowed,
     /// The call is made if one of these rules is true.
-    Where(Vec<Rule>),
+    Where(Vec<FilterRule>),
     /// The call fails as if this kernel did not have it.
     Absent,
 }
 
 /// Conditions that must all be true.
-pub type Rule = Vec<Condition>;
+pub type FilterRule = Vec<ArgumentCondition>;
 
 /// Requires `value` in the bits of `mask`, in the lower half of an argument.
 #[derive(Debug, PartialEq, Eq)]
-pub struct Condition {
+pub struct ArgumentCondition {
     pub argument: u32,
     pub mask: u32,
     pub value: u32,
@@ -47,7 +47,7 @@ const REFUSED: u32 = SECCOMP_RET_ERRNO | EPERM.cast_unsigned();
 const ABSENT: u32 = SECCOMP_RET_ERRNO | ENOSYS.cast_unsigned();
 
 /// The answer for all numbers from this one up to the next entry. `None`: refused.
-type Stretch<'a> = (u32, Option<&'a Answer>);
+type Stretch<'a> = (u32, Option<&'a CallAnswer>);
 
 /// Returns the program that allows these calls, and refuses the others with EPERM.
 pub fn program(calls: &Calls) -> Vec<sock_filter> {
@@ -86,12 +86,12 @@ fn search(stretches: &[Stretch<'_>]) -> Vec<sock_filter> {
     program
 }
 
-fn judge(verdict: Option<&Answer>) -> Vec<sock_filter> {
+fn judge(verdict: Option<&CallAnswer>) -> Vec<sock_filter> {
     match verdict {
         None => vec![end(REFUSED)],
-        Some(Answer::Allowed) => vec![end(SECCOMP_RET_ALLOW)],
-        Some(Answer::Absent) => vec![end(ABSENT)],
-        Some(Answer::Where(rules)) => {
+        Some(CallAnswer::Allowed) => vec![end(SECCOMP_RET_ALLOW)],
+        Some(CallAnswer::Absent) => vec![end(ABSENT)],
+        Some(CallAnswer::Where(rules)) => {
             let mut program: Vec<_> = rules.iter().flat_map(|rule| allow_where(rule)).collect();
             program.push(end(REFUSED));
             program
@@ -100,7 +100,7 @@ fn judge(verdict: Option<&Answer>) -> Vec<sock_filter> {
 }
 
 /// Allows the call if all conditions are true. Otherwise it continues after this part.
-fn allow_where(rule: &[Condition]) -> Vec<sock_filter> {
+fn allow_where(rule: &[ArgumentCondition]) -> Vec<sock_filter> {
     let mut program = vec![end(SECCOMP_RET_ALLOW)];
     for condition in rule.iter().rev() {
         let look = [
@@ -174,8 +174,8 @@ pub fn run(program: &[sock_filter], number: u32, arguments: [u64; 6]) -> (bool, 
 mod tests {
     use super::*;
 
-    fn where_first(mask: u32, value: u32) -> Rule {
-        vec![Condition {
+    fn where_first(mask: u32, value: u32) -> FilterRule {
+        vec![ArgumentCondition {
             argument: 0,
             mask,
             value,
@@ -187,7 +187,7 @@ mod tests {
         for numbers in [&[][..], &[0], &[0, 1, 2], &[3, 5, 6, 9], &[1, 470]] {
             let calls: Calls = numbers
                 .iter()
-                .map(|number| (*number, Answer::Allowed))
+                .map(|number| (*number, CallAnswer::Allowed))
                 .collect();
             let program = program(&calls);
             // The last numbers are those of x32, which begin there.
@@ -204,14 +204,14 @@ mod tests {
 
     #[test]
     fn one_of_the_rules_has_to_hold_and_all_of_its_conditions() {
-        let second = Condition {
+        let second = ArgumentCondition {
             argument: 1,
             mask: u32::MAX,
             value: 20,
         };
         let mut both = where_first(u32::MAX, 0);
         both.push(second);
-        let calls = Calls::from([(7, Answer::Where(vec![where_first(u32::MAX, 42), both]))]);
+        let calls = Calls::from([(7, CallAnswer::Where(vec![where_first(u32::MAX, 42), both]))]);
         let program = program(&calls);
         for (first, second, is_allowed) in [
             (42, 0, true),
@@ -233,7 +233,7 @@ mod tests {
 
     #[test]
     fn a_mask_leaves_out_what_does_not_matter() {
-        let calls = Calls::from([(7, Answer::Where(vec![where_first(0b11, 0)]))]);
+        let calls = Calls::from([(7, CallAnswer::Where(vec![where_first(0b11, 0)]))]);
         let program = program(&calls);
         for (first, is_allowed) in [(0, true), (0b100, true), (0b101, false), (0b10, false)] {
             assert_eq!(run(&program, 7, [first; 6]).0, is_allowed, "{first}");

@@ -32,8 +32,8 @@ use rustix::thread::{
 };
 
 use account::Account;
+pub use table::AttachedWork;
 use table::RIGHTS;
-pub use table::Work;
 
 /// The reason why rights are not as required.
 #[derive(Debug, thiserror::Error)]
@@ -61,9 +61,9 @@ fn refused(doing: impl Into<String>) -> impl FnOnce(Errno) -> RightsError {
 
 /// The kernel cannot limit the system calls of this process, so they are not limited.
 #[derive(Debug)]
-pub struct Unlimited(seccompiler::Error);
+pub struct NoFilter(seccompiler::Error);
 
-impl fmt::Display for Unlimited {
+impl fmt::Display for NoFilter {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let error = &self.0;
         write!(
@@ -134,10 +134,10 @@ fn become_user(user: &Account) -> Result<()> {
 ///
 /// # Errors
 /// If the kernel refuses.
-pub fn keep(works: &[Work]) -> Result<Option<Unlimited>> {
+pub fn keep(works: &[AttachedWork]) -> Result<Option<NoFilter>> {
     clear_ambient_capability_set().map_err(refused("giving up ambient capabilities"))?;
     threads::keep(table::kept(works)).map_err(refused("giving up capabilities"))?;
-    Ok(calls::limit(works).err().map(Unlimited))
+    Ok(calls::limit(works).err().map(NoFilter))
 }
 
 /// Refuses to serve guests if a right for it is missing. Otherwise some guests would never be

@@ -6,7 +6,7 @@ use rustix::thread::CapabilitySet;
 
 /// Work that a process still does after its programs are attached.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Work {
+pub enum AttachedWork {
     /// Read what its own workload and BPF programs report.
     Measure,
     /// Connect to the socket on which this machine's host reports the time that it took.
@@ -40,7 +40,7 @@ pub enum Work {
 /// One row of the table.
 #[derive(Debug)]
 pub struct Right {
-    work: Work,
+    work: AttachedWork,
     pub capability: CapabilitySet,
     /// Name in capabilities(7).
     pub name: &'static str,
@@ -51,7 +51,7 @@ pub struct Right {
 }
 
 const fn right(
-    work: Work,
+    work: AttachedWork,
     capability: CapabilitySet,
     name: &'static str,
     purpose: &'static str,
@@ -72,165 +72,183 @@ const LOAD: &str = "load BPF programs; before Linux 5.19, also read their maps";
 
 /// The table.
 pub const RIGHTS: [Right; 26] = [
-    right(Work::Measure, CapabilitySet::BPF, "CAP_BPF", LOAD, true),
     right(
-        Work::Measure,
+        AttachedWork::Measure,
+        CapabilitySet::BPF,
+        "CAP_BPF",
+        LOAD,
+        true,
+    ),
+    right(
+        AttachedWork::Measure,
         CapabilitySet::PERFMON,
         "CAP_PERFMON",
         "trace the kernel",
         false,
     ),
     right(
-        Work::Measure,
+        AttachedWork::Measure,
         CapabilitySet::SYS_ADMIN,
         "CAP_SYS_ADMIN",
         TRACE_A_MODULE,
         false,
     ),
     right(
-        Work::Measure,
+        AttachedWork::Measure,
         CapabilitySet::SYS_NICE,
         "CAP_SYS_NICE",
         "set a scheduling policy (`-P`; `timerlat` always sets one)",
         false,
     ),
     right(
-        Work::Measure,
+        AttachedWork::Measure,
         CapabilitySet::DAC_OVERRIDE,
         "CAP_DAC_OVERRIDE",
         "open root's devices: /dev/cpu_dma_latency, /dev/cpu/N/msr, the port of a feed",
         false,
     ),
     right(
-        Work::Measure,
+        AttachedWork::Measure,
         CapabilitySet::SYS_RAWIO,
         "CAP_SYS_RAWIO",
         "count SMIs",
         false,
     ),
-    right(Work::CountExits, CapabilitySet::BPF, "CAP_BPF", LOAD, true),
     right(
-        Work::CountExits,
+        AttachedWork::CountExits,
+        CapabilitySet::BPF,
+        "CAP_BPF",
+        LOAD,
+        true,
+    ),
+    right(
+        AttachedWork::CountExits,
         CapabilitySet::PERFMON,
         "CAP_PERFMON",
         "trace the kernel",
         false,
     ),
     right(
-        Work::CountExits,
+        AttachedWork::CountExits,
         CapabilitySet::SYS_ADMIN,
         "CAP_SYS_ADMIN",
         TRACE_A_MODULE,
         false,
     ),
     right(
-        Work::FindVms,
+        AttachedWork::FindVms,
         CapabilitySet::BPF,
         "CAP_BPF",
         "walk over the files of processes",
         true,
     ),
     right(
-        Work::FindVms,
+        AttachedWork::FindVms,
         CapabilitySet::SYS_PTRACE,
         "CAP_SYS_PTRACE",
         "see which process has which VM, without that walk, or if /proc hides processes (`hidepid`)",
         true,
     ),
     right(
-        Work::FindVms,
+        AttachedWork::FindVms,
         CapabilitySet::DAC_OVERRIDE,
         "CAP_DAC_OVERRIDE",
         "read KVM's debugfs, without that walk",
         true,
     ),
     right(
-        Work::SeeVms,
+        AttachedWork::SeeVms,
         CapabilitySet::SYS_PTRACE,
         "CAP_SYS_PTRACE",
         "see which process has a VM",
         true,
     ),
     right(
-        Work::SeeVms,
+        AttachedWork::SeeVms,
         CapabilitySet::DAC_OVERRIDE,
         "CAP_DAC_OVERRIDE",
         "read root's files: debugfs, the folders of its processes",
         true,
     ),
     right(
-        Work::ServeGuests,
+        AttachedWork::ServeGuests,
         CapabilitySet::DAC_OVERRIDE,
         "CAP_DAC_OVERRIDE",
         "connect to the sockets of VMMs",
         true,
     ),
     right(
-        Work::ServeGuests,
+        AttachedWork::ServeGuests,
         CapabilitySet::SYS_PTRACE,
         "CAP_SYS_PTRACE",
         "recognise a process again if /proc hides processes (`hidepid`)",
         true,
     ),
     right(
-        Work::SaveFiles,
+        AttachedWork::SaveFiles,
         CapabilitySet::DAC_OVERRIDE,
         "CAP_DAC_OVERRIDE",
         "read and write files in folders of other users",
         true,
     ),
     right(
-        Work::SaveFiles,
+        AttachedWork::SaveFiles,
         CapabilitySet::CHOWN,
         "CAP_CHOWN",
         "give files to the user who called sudo",
         true,
     ),
     right(
-        Work::SaveFiles,
+        AttachedWork::SaveFiles,
         CapabilitySet::FOWNER,
         "CAP_FOWNER",
         "with `--user`, replace files of root in a folder such as /tmp",
         true,
     ),
     right(
-        Work::SendSignals,
+        AttachedWork::SendSignals,
         CapabilitySet::KILL,
         "CAP_KILL",
         "send a signal to a process of another user",
         true,
     ),
-    right(Work::ServeBooks, CapabilitySet::BPF, "CAP_BPF", LOAD, true),
     right(
-        Work::ServeBooks,
+        AttachedWork::ServeBooks,
+        CapabilitySet::BPF,
+        "CAP_BPF",
+        LOAD,
+        true,
+    ),
+    right(
+        AttachedWork::ServeBooks,
         CapabilitySet::PERFMON,
         "CAP_PERFMON",
         "trace the kernel",
         false,
     ),
     right(
-        Work::ServeBooks,
+        AttachedWork::ServeBooks,
         CapabilitySet::NET_BIND_SERVICE,
         "CAP_NET_BIND_SERVICE",
         "listen on a port below 1024 (`--listen`)",
         false,
     ),
     right(
-        Work::WatchExits,
+        AttachedWork::WatchExits,
         CapabilitySet::BPF,
         "CAP_BPF",
         "load BPF programs, and attach them each time",
         true,
     ),
     right(
-        Work::WatchExits,
+        AttachedWork::WatchExits,
         CapabilitySet::PERFMON,
         "CAP_PERFMON",
         "trace the kernel",
         false,
     ),
     right(
-        Work::WatchExits,
+        AttachedWork::WatchExits,
         CapabilitySet::SYS_ADMIN,
         "CAP_SYS_ADMIN",
         TRACE_A_MODULE,
@@ -241,13 +259,17 @@ pub const RIGHTS: [Right; 26] = [
 impl Right {
     pub fn is_needed_by_feed(&self) -> bool {
         let is_of_module = self.purpose == TRACE_A_MODULE;
-        let works = [Work::CountExits, Work::FindVms, Work::ServeGuests];
+        let works = [
+            AttachedWork::CountExits,
+            AttachedWork::FindVms,
+            AttachedWork::ServeGuests,
+        ];
         works.contains(&self.work) && (!is_of_module || Path::new("/sys/kernel/btf/kvm").exists())
     }
 }
 
 /// Returns the capabilities that are kept for all of this work.
-pub fn kept(works: &[Work]) -> CapabilitySet {
+pub fn kept(works: &[AttachedWork]) -> CapabilitySet {
     let kept = RIGHTS
         .iter()
         .filter(|right| right.is_kept && works.contains(&right.work));
@@ -261,21 +283,21 @@ mod tests {
     use super::*;
 
     /// Returns the document's name of this work.
-    fn words(work: Work) -> &'static str {
+    fn words(work: AttachedWork) -> &'static str {
         match work {
-            Work::Measure => "`microvm`, `osnoise`, `timerlat`",
-            Work::HearHost => "a feed over a socket",
-            Work::CountExits => "`exits`",
-            Work::FindVms => "finding VMs",
-            Work::SeeVms => "`audit`",
-            Work::ServeGuests => "`exits --feed`",
-            Work::SaveFiles => "files by name",
-            Work::SendSignals => "signals",
-            Work::ServeBooks => "`serve`",
-            Work::WatchExits => "`serve --exits-on`",
-            Work::WriteFolders => "`serve --summaries DIR`, `--dumps`",
-            Work::HearGuests => "`serve --dumps-for`",
-            Work::SendOut => "`serve --summaries URL`, `--otlp`",
+            AttachedWork::Measure => "`microvm`, `osnoise`, `timerlat`",
+            AttachedWork::HearHost => "a feed over a socket",
+            AttachedWork::CountExits => "`exits`",
+            AttachedWork::FindVms => "finding VMs",
+            AttachedWork::SeeVms => "`audit`",
+            AttachedWork::ServeGuests => "`exits --feed`",
+            AttachedWork::SaveFiles => "files by name",
+            AttachedWork::SendSignals => "signals",
+            AttachedWork::ServeBooks => "`serve`",
+            AttachedWork::WatchExits => "`serve --exits-on`",
+            AttachedWork::WriteFolders => "`serve --summaries DIR`, `--dumps`",
+            AttachedWork::HearGuests => "`serve --dumps-for`",
+            AttachedWork::SendOut => "`serve --summaries URL`, `--otlp`",
         }
     }
 

@@ -5,14 +5,18 @@ use std::{io, thread};
 
 use rustix::thread::{CapabilitySet, CapabilitySets, capabilities, set_capabilities};
 
-use super::table::{Work, kept};
+use super::table::{AttachedWork, kept};
 
 /// Starts a thread. When this function returns, the thread has given up all capabilities that this
 /// work does not keep.
 ///
 /// # Errors
 /// If the kernel refuses the thread, or refuses to drop the capabilities.
-pub fn spawn(name: &str, works: &[Work], work: impl FnOnce() + Send + 'static) -> io::Result<()> {
+pub fn spawn(
+    name: &str,
+    works: &[AttachedWork],
+    work: impl FnOnce() + Send + 'static,
+) -> io::Result<()> {
     let kept = kept(works);
     let (done, is_done) = mpsc::sync_channel(1);
     thread::Builder::new().name(name.into()).spawn(move || {

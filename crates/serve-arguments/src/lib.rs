@@ -143,7 +143,7 @@ pub struct ServeArguments {
         value_delimiter = ',',
         requires = "dumps"
     )]
-    pub dump_on: Vec<Limit>,
+    pub dump_on: Vec<DumpLimit>,
     /// Dump a VM when its guest asks through this socket
     ///
     /// The socket is unix:PATH (a serial port of QEMU), vsock:PATH or vsock:PATH:PORT (a vsock
@@ -272,27 +272,27 @@ impl Sign {
 
 /// Limit above which a cause leads to a dump.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Limit {
+pub struct DumpLimit {
     /// Cause of the dump.
     pub sign: Sign,
     /// Limit in percent of the last ten seconds.
     pub percent: f64,
 }
 
-impl FromStr for Limit {
+impl FromStr for DumpLimit {
     type Err = String;
 
-    fn from_str(text: &str) -> Result<Limit, String> {
+    fn from_str(text: &str) -> Result<DumpLimit, String> {
         let (name, percent_text) = text.split_once('=').unwrap_or((text, ""));
         let signs = [Sign::Quota, Sign::Steal, Sign::Pressure];
         let sign = signs.into_iter().find(|sign| sign.name() == name);
         let sign = sign.ok_or("is neither quota=P, nor steal=P, nor pressure=P, as in quota=5")?;
         let percent = percent(percent_text).map_err(|why| format!("{name}=P: P {why}"))?;
-        Ok(Limit { sign, percent })
+        Ok(DumpLimit { sign, percent })
     }
 }
 
-impl fmt::Display for Limit {
+impl fmt::Display for DumpLimit {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}={}", self.sign.name(), self.percent)
     }

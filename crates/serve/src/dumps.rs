@@ -10,7 +10,7 @@ use anyhow::Result;
 use jiff::Timestamp;
 use prometheus_client::metrics::exemplar::CounterWithExemplar;
 use vmnoise_events::Name;
-use vmnoise_serve_arguments::{Limit, Sign};
+use vmnoise_serve_arguments::{DumpLimit, Sign};
 
 use crate::canary::Canary;
 use crate::clock::{now_ns, seconds};
@@ -105,7 +105,7 @@ impl Dumps {
     ///
     /// # Errors
     /// If the folder cannot be written to.
-    pub(crate) fn begin(folder: &Path, over_ns: u64, limits: &[Limit]) -> Result<Dumps> {
+    pub(crate) fn begin(folder: &Path, over_ns: u64, limits: &[DumpLimit]) -> Result<Dumps> {
         Ok(Dumps {
             folder: DumpFolder::open(folder)?,
             canary: Canary::new(over_ns),
@@ -221,7 +221,7 @@ impl Guests {
     }
 }
 
-fn sums<'a>(limits: &[Limit], vms: impl Iterator<Item = &'a VmTotals>, mono_ns: u64) -> Sums {
+fn sums<'a>(limits: &[DumpLimit], vms: impl Iterator<Item = &'a VmTotals>, mono_ns: u64) -> Sums {
     let wants = |sign| limits.iter().any(|limit| limit.sign == sign);
     let of_vm = |vm: &VmTotals| {
         let lost = vm.lost.shares().iter().map(|(_, ns)| ns).sum::<u64>();

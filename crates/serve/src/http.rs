@@ -155,7 +155,7 @@ pub(crate) async fn serve(
     }
     if let Some(summaries) = summaries {
         let mut watch = locked();
-        watch.take_in_all();
+        watch.take_in_now();
         summaries.end(&watch);
     }
     Ok(())

@@ -1,10 +1,11 @@
-//! Lost time of each VM so far, from the counters of its vCPUs. Sums only grow, and add up. Pure:
-//! no BPF.
+//! Lost time of each VM so far, from the counters of its vCPUs. The sums only grow, add up, and
+//! never exceed the elapsed time, because they contain only final time
+//! (`VcpuBooks::final_until_ns`). Pure: no BPF.
 
 use std::collections::BTreeMap;
 
 use vmnoise_events::{Name, VmIdentity};
-use vmnoise_tracer::{Culprit, Place, VcpuBooks, VcpuState, WaitLengths};
+use vmnoise_tracer::{GateSlot, VcpuBooks, VcpuThreadState, WaitCulprit, WaitLengths};
 
 use crate::culprits::Culprits;
 use crate::labels;
@@ -22,17 +23,18 @@ pub(crate) struct Lost {
 }
 
 impl Lost {
-    /// Returns the lost time up to `mono_ns`, which lies before the instant at which `books` was
-    /// read.
+    /// Returns the lost time that is final at `mono_ns`. `books` was read after `mono_ns`.
     fn of(books: &VcpuBooks, mono_ns: u64) -> Lost {
         let quiet = books.throttled_ns + books.idle_ns + books.unsure_ns;
         Lost {
-            preempted: books.spent_ns(VcpuState::Waiting).saturating_sub(quiet),
+            preempted: books
+                .spent_ns(VcpuThreadState::Waiting)
+                .saturating_sub(quiet),
             throttled: books.throttled_ns,
             idle: books.idle_ns,
             unsure: books.unsure_ns,
-            blocked: books.spent_until_ns(VcpuState::Blocked, mono_ns),
-            unseen: books.spent_until_ns(VcpuState::Unseen, mono_ns),
+            blocked: books.spent_until_ns(VcpuThreadState::Blocked, mono_ns),
+            unseen: books.spent_until_ns(VcpuThreadState::Unseen, mono_ns),
         }
     }
 
@@ -90,12 +92,12 @@ pub(crate) struct VmTotals {
     /// The preempted time, by the tasks that had the CPU.
     pub(crate) culprits: Culprits,
     /// Begin of the current wait of each waiting vCPU, CLOCK_MONOTONIC in ns.
-    waiting_since: BTreeMap<Place, u64>,
-    vcpus: BTreeMap<Place, Books>,
+    waiting_since: BTreeMap<GateSlot, u64>,
+    vcpus: BTreeMap<GateSlot, Books>,
     /// True if vCPUs are exported one by one; `numbers` holds the vCPUs that have series of their
     /// own.
     by_vcpu: bool,
-    numbers: BTreeMap<Place, Name>,
+    numbers: BTreeMap<GateSlot, Name>,
 }
 
 /// Values under one set of labels: those of a VM or of a vCPU.
@@ -119,7 +121,7 @@ struct Books {
     asleep_ns: u64,
     waited_ns: u64,
     waits: WaitLengths,
-    culprits: Vec<Culprit>,
+    culprits: Vec<WaitCulprit>,
 }
 
 impl Books {
@@ -127,10 +129,10 @@ impl Books {
         let spent = |state| books.spent_until_ns(state, mono_ns);
         Books {
             lost: Lost::of(books, mono_ns),
-            ran_ns: spent(VcpuState::Running),
-            halted_ns: spent(VcpuState::Halted),
-            asleep_ns: spent(VcpuState::InVmm) + spent(VcpuState::Asleep),
-            waited_ns: books.spent_ns(VcpuState::Waiting),
+            ran_ns: spent(VcpuThreadState::Running),
+            halted_ns: spent(VcpuThreadState::Halted),
+            asleep_ns: spent(VcpuThreadState::InVmm) + spent(VcpuThreadState::Asleep),
+            waited_ns: books.spent_ns(VcpuThreadState::Waiting),
             waits: books.waits,
             culprits: books.culprits.clone(),
         }
@@ -148,9 +150,19 @@ impl Books {
         }
     }
 
+    /// Raises each sum that is smaller than in `before` to its value there. A sum may fall by some
+    /// nanoseconds, by which the clocks of BPF and of user space differ.
+    fn no_less_than(mut self, before: &Books) -> Books {
+        self.lost.add(&before.lost.since(&self.lost));
+        self.ran_ns = self.ran_ns.max(before.ran_ns);
+        self.halted_ns = self.halted_ns.max(before.halted_ns);
+        self.asleep_ns = self.asleep_ns.max(before.asleep_ns);
+        self
+    }
+
     /// Returns the earlier time of this culprit, or 0 if the gate dropped it meanwhile and it began
     /// anew. The culprit has less time now in that case.
-    fn had(&self, culprit: &Culprit) -> u64 {
+    fn had(&self, culprit: &WaitCulprit) -> u64 {
         let known = self.culprits.iter().find(|known| known.is(culprit));
         let had = known.map_or(0, |known| known.ns);
         if had > culprit.ns { 0 } else { had }
@@ -187,7 +199,7 @@ impl VmTotals {
 
     /// Gives this vCPU series of its own until it ends. Its label is `number`, or a longer name if
     /// another vCPU has that label.
-    pub(crate) fn tell_of(&mut self, place: Place, number: &Name, tid: u32) {
+    pub(crate) fn tell_of(&mut self, place: GateSlot, number: &Name, tid: u32) {
         let is_taken = |name: &Name| self.numbers.values().any(|known| known == name);
         let number = labels::choose(number, tid, is_taken);
         self.numbers.insert(place, number);
@@ -240,29 +252,29 @@ impl VmTotals {
         told
     }
 
-    /// Adds the activity of one vCPU up to `mono_ns`, which lies before the instant at which
-    /// `books` was read. `who` names culprits. A wait that still goes on is not counted yet.
+    /// Adds the time of one vCPU that is final at `mono_ns`. `books` was read after `mono_ns`.
+    /// `who` names culprits. A current wait adds nothing yet.
     pub(crate) fn take_in(
         &mut self,
-        place: Place,
+        place: GateSlot,
         books: &VcpuBooks,
         mono_ns: u64,
-        who: impl Fn(&Culprit) -> Who,
+        who: impl Fn(&WaitCulprit) -> Who,
     ) {
-        let now = Books::of(books, mono_ns);
         let before = self.vcpus.remove(&place).unwrap_or_else(Books::none);
+        let now = Books::of(books, mono_ns).no_less_than(&before);
         let lost = now.lost.since(&before.lost);
         self.lost.add(&lost);
-        self.ran_ns += now.ran_ns.saturating_sub(before.ran_ns);
-        self.halted_ns += now.halted_ns.saturating_sub(before.halted_ns);
-        self.asleep_ns += now.asleep_ns.saturating_sub(before.asleep_ns);
+        self.ran_ns += now.ran_ns - before.ran_ns;
+        self.halted_ns += now.halted_ns - before.halted_ns;
+        self.asleep_ns += now.asleep_ns - before.asleep_ns;
         self.waited_ns += now.waited_ns.saturating_sub(before.waited_ns);
         self.waits.add(&now.waits.since(&before.waits));
         let known = now.culprits.iter();
         let known = known.map(|culprit| (who(culprit), culprit.ns - before.had(culprit)));
         self.culprits.add(lost.preempted, known);
         match books.state {
-            VcpuState::Waiting => {
+            VcpuThreadState::Waiting => {
                 let since = books.since_mono_ns.saturating_sub(books.waited_ns);
                 _ = self.waiting_since.insert(place, since);
             }
@@ -272,7 +284,7 @@ impl VmTotals {
     }
 
     /// Removes a vCPU that has ended; its sums stay.
-    pub(crate) fn forget(&mut self, place: Place) {
+    pub(crate) fn forget(&mut self, place: GateSlot) {
         self.vcpus.remove(&place);
         self.waiting_since.remove(&place);
         self.numbers.remove(&place);
@@ -291,31 +303,15 @@ impl VmTotals {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
+    use crate::ledger_law::begun;
     use crate::who::Kind;
 
-    const PLACE: Place = Place(1);
+    pub(crate) const PLACE: GateSlot = GateSlot(1);
 
-    /// Returns the counters of a vCPU that is first seen at this instant.
-    fn begun(mono_ns: u64) -> VcpuBooks {
-        VcpuBooks {
-            state: VcpuState::Unseen,
-            first_mono_ns: mono_ns,
-            since_mono_ns: mono_ns,
-            spent_ns: Default::default(),
-            idle_ns: 0,
-            throttled_ns: 0,
-            unsure_ns: 0,
-            unnamed_ns: 0,
-            waited_ns: 0,
-            culprits: Vec::new(),
-            waits: WaitLengths::none(),
-        }
-    }
-
-    fn culprit(number: u64, ns: u64) -> Culprit {
-        Culprit {
+    fn culprit(number: u64, ns: u64) -> WaitCulprit {
+        WaitCulprit {
             name: format!("task-{number}").into(),
             cgroup: 1,
             vcpu: None,
@@ -325,7 +321,7 @@ mod tests {
         }
     }
 
-    fn who(culprit: &Culprit) -> Who {
+    pub(crate) fn who(culprit: &WaitCulprit) -> Who {
         Who {
             kind: Kind::Foreign,
             name: culprit.name.clone(),
@@ -345,11 +341,11 @@ mod tests {
     }
 
     /// Switches to a random state at `mono_ns`. The cause of a wait that ends then is random too.
-    fn changes(books: &mut VcpuBooks, mono_ns: u64, random: &mut fastrand::Rng) {
+    pub(crate) fn changes(books: &mut VcpuBooks, mono_ns: u64, random: &mut fastrand::Rng) {
         let ns = mono_ns - books.since_mono_ns;
         books.spent_ns[books.state as usize] += ns;
         books.since_mono_ns = mono_ns;
-        if books.state == VcpuState::Waiting {
+        if books.state == VcpuThreadState::Waiting {
             match random.u8(0..5) {
                 0 => books.idle_ns += ns,
                 1 => books.throttled_ns += ns,
@@ -358,7 +354,7 @@ mod tests {
                 _ => is_blamed(books, random.u64(0..8), ns),
             }
         }
-        books.state = VcpuState::ALL[random.usize(0..VcpuState::ALL.len())];
+        books.state = VcpuThreadState::ALL[random.usize(0..VcpuThreadState::ALL.len())];
     }
 
     /// Adds to a culprit like the gate: if there is no room, another culprit is dropped.
@@ -390,16 +386,13 @@ mod tests {
             vm.take_in(PLACE, &books, now, who);
             let sums = sums(&vm);
             // Time that is in no sum yet.
-            let goes_on = match books.state {
-                VcpuState::Waiting | VcpuState::Ended => now - books.since_mono_ns,
-                _ => 0,
-            };
-            let ended = books.spent_ns(VcpuState::Ended);
+            let goes_on = now - books.final_until_ns(now);
+            let ended = books.spent_ns(VcpuThreadState::Ended);
             assert_eq!(sums.iter().sum::<u64>() + goes_on + ended, now - 1_000);
             assert!(sums.iter().zip(&before).all(|(now, before)| now >= before));
             let told: u64 = blamed(&vm).iter().map(|(_, ns)| ns).sum();
             assert_eq!(told + vm.culprits.others_ns(), vm.lost.preempted);
-            assert_eq!(vm.waited_ns, books.spent_ns(VcpuState::Waiting));
+            assert_eq!(vm.waited_ns, books.spent_ns(VcpuThreadState::Waiting));
             before = sums;
         }
     }
@@ -407,14 +400,14 @@ mod tests {
     #[test]
     fn what_is_told_of_vcpus_adds_up_and_what_ended_stays_with_the_rest() {
         let mut vm = VmTotals::new("web".into(), VmIdentity::default(), true);
-        vm.tell_of(Place(1), &"0".into(), 7);
+        vm.tell_of(GateSlot(1), &"0".into(), 7);
         let mut books = begun(0);
         for (place, ran_ns) in [(1, 100), (2, 30)] {
-            books.spent_ns[VcpuState::Running as usize] = ran_ns;
-            books.spent_ns[VcpuState::Blocked as usize] = ran_ns / 10;
-            books.state = VcpuState::Waiting;
+            books.spent_ns[VcpuThreadState::Running as usize] = ran_ns;
+            books.spent_ns[VcpuThreadState::Blocked as usize] = ran_ns / 10;
+            books.state = VcpuThreadState::Waiting;
             books.since_mono_ns = 500 + ran_ns;
-            vm.take_in(Place(place), &books, 900, who);
+            vm.take_in(GateSlot(place), &books, 900, who);
         }
         let told = |vm: &VmTotals| {
             let told = vm.told(1_000).into_iter();
@@ -427,11 +420,11 @@ mod tests {
         let [zero, other] = ["0", "other"].map(|it| Some(it.to_owned()));
         let both = [(zero.clone(), 100, 10, 400), (other.clone(), 30, 3, 470)];
         assert_eq!(told(&vm), both);
-        vm.forget(Place(1));
+        vm.forget(GateSlot(1));
         assert_eq!(told(&vm), [(other.clone(), 130, 13, 470)]);
         // Another vCPU with the same number appears.
-        vm.tell_of(Place(3), &"0".into(), 8);
-        vm.take_in(Place(3), &begun(950), 1_000, who);
+        vm.tell_of(GateSlot(3), &"0".into(), 8);
+        vm.take_in(GateSlot(3), &begun(950), 1_000, who);
         assert_eq!(told(&vm), [(zero, 0, 0, 0), (other, 130, 13, 470)]);
     }
 
@@ -459,7 +452,7 @@ mod tests {
         let mut vm = VmTotals::new("web".into(), VmIdentity::default(), false);
         let mut books = begun(0);
         let mut look = |preempted_ns, ns| {
-            books.spent_ns[VcpuState::Waiting as usize] = preempted_ns;
+            books.spent_ns[VcpuThreadState::Waiting as usize] = preempted_ns;
             books.culprits = vec![culprit(1, ns)];
             vm.take_in(PLACE, &books, 0, who);
             (blamed(&vm)[0].1, vm.culprits.others_ns())
@@ -473,16 +466,16 @@ mod tests {
     fn who_waits_longest_has_waited_since_before_it_was_moved() {
         let mut vm = VmTotals::new("web".into(), VmIdentity::default(), false);
         let mut books = begun(0);
-        books.state = VcpuState::Waiting;
+        books.state = VcpuThreadState::Waiting;
         (books.since_mono_ns, books.waited_ns) = (500, 100);
-        vm.take_in(Place(1), &books, 600, who);
+        vm.take_in(GateSlot(1), &books, 600, who);
         (books.since_mono_ns, books.waited_ns) = (450, 0);
-        vm.take_in(Place(2), &books, 600, who);
+        vm.take_in(GateSlot(2), &books, 600, who);
         assert_eq!(vm.longest_wait_ns(700), 300);
-        books.state = VcpuState::Running;
-        vm.take_in(Place(1), &books, 800, who);
+        books.state = VcpuThreadState::Running;
+        vm.take_in(GateSlot(1), &books, 800, who);
         assert_eq!(vm.longest_wait_ns(800), 350);
-        vm.forget(Place(2));
+        vm.forget(GateSlot(2));
         assert_eq!((vm.longest_wait_ns(800), vm.vcpus()), (0, 1));
     }
 
@@ -490,10 +483,10 @@ mod tests {
     fn who_gets_the_place_of_another_adds_to_what_that_one_did() {
         let mut vm = VmTotals::new("web".into(), VmIdentity::default(), false);
         let mut books = begun(0);
-        books.spent_ns[VcpuState::Running as usize] = 100;
+        books.spent_ns[VcpuThreadState::Running as usize] = 100;
         vm.take_in(PLACE, &books, 0, who);
         vm.forget(PLACE);
-        books.spent_ns[VcpuState::Running as usize] = 30;
+        books.spent_ns[VcpuThreadState::Running as usize] = 30;
         vm.take_in(PLACE, &books, 0, who);
         assert_eq!((vm.ran_ns, vm.vcpus()), (130, 1));
     }

@@ -5,7 +5,8 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 use jiff::Timestamp;
 use vmnoise_events::{
-    ClockFacts, ClockSource, HostFacts, Options, ProbeStatus, RunFacts, Witnesses, Workload,
+    ClockFacts, ClockSource, HostFacts, MeasuringCommand, ProbeStatus, RunFacts, RunOptions,
+    Witnesses,
 };
 use vmnoise_host::Host;
 use vmnoise_workload::tsc;
@@ -42,16 +43,16 @@ impl Machine {
     pub(crate) fn facts(
         &self,
         began: Timestamp,
-        options: Options,
+        options: RunOptions,
         witnesses: Witnesses,
         probe_statuses: Vec<ProbeStatus>,
     ) -> RunFacts {
         RunFacts {
             tool_version: env!("CARGO_PKG_VERSION").into(),
-            workload: Workload::Exits,
+            workload: MeasuringCommand::Exits,
             started_at: began.to_string().into(),
             rank: None,
-            options: Options {
+            options: RunOptions {
                 period_ns: 1_000_000_000,
                 ..options
             },

@@ -22,6 +22,8 @@ mod host_asking;
 mod http;
 mod labels;
 mod ledger;
+#[cfg(test)]
+mod ledger_law;
 mod listen;
 mod live;
 mod machine;
@@ -47,7 +49,7 @@ use anyhow::{Context, Result};
 use clap::{Parser, Subcommand};
 use vmnoise_feed::AskedHost;
 use vmnoise_host::Host;
-use vmnoise_rights::{RightsError, Work};
+use vmnoise_rights::{AttachedWork, RightsError};
 use vmnoise_serve_arguments::{DumpArguments, ServeArguments};
 use vmnoise_tracer::LoadError;
 
@@ -131,19 +133,19 @@ fn serve(arguments: &ServeArguments) -> Result<()> {
         .enable_all()
         .build()
         .context("starting to serve")?;
-    let mut works = vec![Work::ServeBooks];
+    let mut works = vec![AttachedWork::ServeBooks];
     if !folders.is_empty() {
         confined::confine_to(&folders)?;
-        works.push(Work::WriteFolders);
+        works.push(AttachedWork::WriteFolders);
     }
     if !arguments.dumps_for.is_empty() {
-        works.push(Work::HearGuests);
+        works.push(AttachedWork::HearGuests);
     }
     if looks_at_exits {
-        works.push(Work::WatchExits);
+        works.push(AttachedWork::WatchExits);
     }
     if otlp.is_some() || summaries.as_ref().is_some_and(Destination::is_store) {
-        works.push(Work::SendOut);
+        works.push(AttachedWork::SendOut);
     }
     if let Some(unlimited) = vmnoise_rights::keep(&works)? {
         say(&unlimited.to_string());

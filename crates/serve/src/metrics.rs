@@ -10,7 +10,7 @@ use prometheus_client::encoding::{
 use prometheus_client::metrics::MetricType;
 use prometheus_client::metrics::exemplar::Exemplar;
 use prometheus_client::registry::{Registry, Unit};
-use vmnoise_tracer::{CLASSIC_NS, SCHEMA, Taken, WaitLengths};
+use vmnoise_tracer::{CLASSIC_NS, SCHEMA, TakenOfKind, WaitLengths};
 
 use crate::clock::{now_ns, own_cpu, seconds};
 use crate::dumps::Dumps;
@@ -37,7 +37,7 @@ struct Metrics(Arc<Mutex<Watch>>);
 impl Collector for Metrics {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> Result<(), fmt::Error> {
         let mut watch = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        watch.take_in_all();
+        watch.take_in_now();
         let vms: Vec<&VmTotals> = watch.vms().collect();
         lost(&mut encoder, &vms, watch.dumps())?;
         culprits(&mut encoder, &vms)?;
@@ -308,7 +308,7 @@ fn taken(
     of_lengths(family, waits)
 }
 
-fn of_lengths(mut encoder: MetricEncoder<'_>, taken: &Taken) -> Result<(), fmt::Error> {
+fn of_lengths(mut encoder: MetricEncoder<'_>, taken: &TakenOfKind) -> Result<(), fmt::Error> {
     histogram(&mut encoder, seconds(taken.ns), &taken.lengths)
 }
 

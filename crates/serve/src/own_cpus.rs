@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use vmnoise_events::Name;
-use vmnoise_tracer::{OwnCpuBooks, Taken, TraceError};
+use vmnoise_tracer::{OwnCpuBooks, TakenOfKind, TraceError};
 
 use crate::say::say;
 
@@ -120,9 +120,9 @@ fn told_of(cpu: Option<Name>, books: &OwnCpuBooks) -> Told {
 
 fn sum<'a>(books: impl Iterator<Item = &'a OwnCpuBooks>) -> OwnCpuBooks {
     let nothing = OwnCpuBooks {
-        steal: Taken::none(),
-        irq: Taken::none(),
-        softirq: Taken::none(),
+        steal: TakenOfKind::none(),
+        irq: TakenOfKind::none(),
+        softirq: TakenOfKind::none(),
         waits: None,
     };
     books.fold(nothing, |mut all, books| {
@@ -130,7 +130,7 @@ fn sum<'a>(books: impl Iterator<Item = &'a OwnCpuBooks>) -> OwnCpuBooks {
         all.irq.add(&books.irq);
         all.softirq.add(&books.softirq);
         if let Some(waits) = &books.waits {
-            all.waits.get_or_insert_with(Taken::none).add(waits);
+            all.waits.get_or_insert_with(TakenOfKind::none).add(waits);
         }
         all
     })
@@ -142,8 +142,8 @@ mod tests {
 
     use super::*;
 
-    fn taken(ns: &[u64]) -> Taken {
-        Taken {
+    fn taken(ns: &[u64]) -> TakenOfKind {
+        TakenOfKind {
             ns: ns.iter().sum(),
             lengths: WaitLengths::from_iter(ns.iter().copied()),
         }

@@ -6,7 +6,7 @@ use std::fmt;
 use std::fs;
 
 use rustix::param::clock_ticks_per_second;
-use vmnoise_serve_arguments::{Limit, Sign};
+use vmnoise_serve_arguments::{DumpLimit, Sign};
 
 const STAT: &str = "/proc/stat";
 const PRESSURE: &str = "/proc/pressure/cpu";
@@ -27,7 +27,7 @@ impl std::error::Error for Lacking {}
 ///
 /// # Errors
 /// If one is missing: says what helps.
-pub(crate) fn check(limits: &[Limit]) -> Result<(), Lacking> {
+pub(crate) fn check(limits: &[DumpLimit]) -> Result<(), Lacking> {
     let wants = |sign| limits.iter().any(|limit| limit.sign == sign);
     if wants(Sign::Pressure) && pressure_ns().is_none() {
         return Err(Lacking(

@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, VecDeque};
 
 use vmnoise_events::Name;
-use vmnoise_serve_arguments::{Limit, Sign};
+use vmnoise_serve_arguments::{DumpLimit, Sign};
 
 /// Length of the window that is compared with the limits, in ns.
 const WINDOW_NS: u64 = 10_000_000_000;
@@ -62,7 +62,7 @@ impl Finding {
 /// Compares the sums with the limits at each poll.
 #[derive(Debug)]
 pub(crate) struct Signs {
-    limits: Vec<Limit>,
+    limits: Vec<DumpLimit>,
     looks: VecDeque<Sums>,
     /// Subjects over their limits at the last poll.
     over: Vec<Finding>,
@@ -71,7 +71,7 @@ pub(crate) struct Signs {
 }
 
 impl Signs {
-    pub(crate) fn new(limits: &[Limit]) -> Signs {
+    pub(crate) fn new(limits: &[DumpLimit]) -> Signs {
         Signs {
             limits: limits.to_owned(),
             looks: VecDeque::new(),
@@ -80,7 +80,7 @@ impl Signs {
         }
     }
 
-    pub(crate) fn limits(&self) -> &[Limit] {
+    pub(crate) fn limits(&self) -> &[DumpLimit] {
         &self.limits
     }
 
@@ -119,7 +119,7 @@ impl Signs {
     }
 }
 
-fn findings(limit: Limit, before: &Sums, now: &Sums) -> Vec<Finding> {
+fn findings(limit: DumpLimit, before: &Sums, now: &Sums) -> Vec<Finding> {
     let wall_ns = now.mono_ns - before.mono_ns;
     let over = |part_ns: u64, of_ns: u64| {
         let percent = part_ns as f64 * 100.0 / of_ns as f64;

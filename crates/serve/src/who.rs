@@ -1,7 +1,7 @@
 //! Identity of the tasks that had a CPU for which a vCPU waited.
 
 use vmnoise_events::Name;
-use vmnoise_tracer::{Culprit, VcpuId};
+use vmnoise_tracer::{GateVcpuId, WaitCulprit};
 
 /// Relation of a culprit to the VM that waited.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -38,8 +38,8 @@ impl Who {
     /// Converts a culprit of the gate. `vm_of` returns the VM of a known vCPU, `cgroup` the name of
     /// a cgroup by its id.
     pub(crate) fn of<'a>(
-        culprit: &'a Culprit,
-        vm_of: impl Fn(VcpuId) -> Option<&'a Name>,
+        culprit: &'a WaitCulprit,
+        vm_of: impl Fn(GateVcpuId) -> Option<&'a Name>,
         cgroup: impl Fn(u64) -> Option<&'a Name>,
     ) -> Who {
         let vm = culprit.vcpu.and_then(vm_of);
@@ -66,12 +66,12 @@ mod tests {
 
     #[test]
     fn a_vcpu_is_told_as_its_vm_unless_that_is_the_one_that_waits() {
-        let vms = BTreeMap::from([(VcpuId(7), Name::new("db"))]);
+        let vms = BTreeMap::from([(GateVcpuId(7), Name::new("db"))]);
         let told = |vcpu: Option<u32>, is_own| {
-            let culprit = Culprit {
+            let culprit = WaitCulprit {
                 name: "qemu".into(),
                 cgroup: 1,
-                vcpu: vcpu.map(VcpuId),
+                vcpu: vcpu.map(GateVcpuId),
                 is_own,
                 ns: 1,
                 comm: [1, 0],

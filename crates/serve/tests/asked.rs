@@ -8,11 +8,11 @@ use std::process::Command;
 use serde_json::Value;
 use vmnoise_events::{Activation, Event};
 use vmnoise_explain::Matcher;
-use vmnoise_labs::bed::{Kernel, Lab};
+use vmnoise_labs::bed::{DebianKernel, Lab};
 use vmnoise_labs::lab_program;
 use vmnoise_labs::pair::explain;
 use vmnoise_labs::vmm_steps::Treatment;
-use vmnoise_recording::Reader;
+use vmnoise_recording::RecordingReader;
 
 use crate::harness::{Metrics, PROGRAM};
 
@@ -68,7 +68,9 @@ fn run(guest: &[&str], programs: &[&Path]) -> Told {
     let ended = guest.iter().filter(|it| !it.starts_with("& ")).count();
     let told = |count: usize| format!("lab-guest told {count}");
     let boot = format!("& lab-guest boot -name guest=web,debug-threads=on {PORT}");
-    let mut lab = Lab::kernel(Kernel::Cloud).virtual_time(0).guest(guest);
+    let mut lab = Lab::kernel(DebianKernel::Cloud)
+        .virtual_time(0)
+        .guest(guest);
     for program in ["lab-scrape", "lab-guest", "lab-vmm", "lab-disturb"] {
         lab = lab.program(&lab_program(program).unwrap());
     }
@@ -127,7 +129,7 @@ fn run(guest: &[&str], programs: &[&Path]) -> Told {
 }
 
 fn events(recording: &[u8]) -> Vec<Event> {
-    let mut reader = Reader::new(recording).unwrap();
+    let mut reader = RecordingReader::new(recording).unwrap();
     let mut events = Vec::new();
     while let ControlFlow::Continue(event) = reader.next_event().unwrap() {
         events.push(event);
@@ -137,7 +139,7 @@ fn events(recording: &[u8]) -> Vec<Event> {
 
 /// Returns the end of the first late wake-up and the end of the dump, on the host's clock.
 fn from_late_to_dump_ns(guest: &[u8], dump: &[u8]) -> u64 {
-    let facts = |recording: &[u8]| Reader::new(recording).unwrap().facts().clone();
+    let facts = |recording: &[u8]| RecordingReader::new(recording).unwrap().facts().clone();
     let mut matcher = Matcher::new(&facts(guest), &facts(dump)).unwrap();
     let (guest, host) = (events(guest), events(dump));
     guest.iter().for_each(|event| matcher.guest(event));

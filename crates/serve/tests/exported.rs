@@ -7,7 +7,7 @@ use serde_json::Value;
 use crate::harness::{Metrics, Serve};
 
 /// A message of OTLP as JSON, by OpenTelemetry's rules.
-pub struct Exported(Value);
+pub struct OtlpMessage(Value);
 
 /// A value of one series, and the begin of its count.
 struct Point {
@@ -16,9 +16,9 @@ struct Point {
     is_sum: bool,
 }
 
-impl Exported {
-    pub fn of(message: &Value) -> Exported {
-        Exported(message["resourceMetrics"][0].clone())
+impl OtlpMessage {
+    pub fn of(message: &Value) -> OtlpMessage {
+        OtlpMessage(message["resourceMetrics"][0].clone())
     }
 
     /// Returns an attribute of the sender.
@@ -48,7 +48,7 @@ impl Exported {
         for metric in self.metrics() {
             let name = metric["name"].as_str().unwrap();
             let is_sum = metric["gauge"].is_null();
-            for point in Exported::points(metric) {
+            for point in OtlpMessage::points(metric) {
                 let labels = labels(&point["attributes"]);
                 let mut add = |name: &str, value: f64| {
                     all.insert(format!("{name}{labels}"), Point { value, is_sum });
@@ -96,7 +96,7 @@ impl Exported {
     /// each bucket were moved by one, this would fail.
     pub fn assert_buckets_hold_the_waits(&self, vm: &str) {
         let metric = self.metric("vmnoise_vcpu_wait_seconds");
-        let mut points = Exported::points(metric).iter();
+        let mut points = OtlpMessage::points(metric).iter();
         let is_of_vm = |point: &&Value| attribute(&point["attributes"], "vm") == Some(vm);
         let point = points.find(is_of_vm).unwrap();
         let (scale, offset) = (whole(&point["scale"]), whole(&point["positive"]["offset"]));
@@ -121,14 +121,14 @@ impl Exported {
     /// Returns the time of the message, in ns of UTC. One thread serves and exports, so an earlier
     /// scrape is not younger.
     pub fn made_ns(&self) -> i64 {
-        let points = self.metrics().iter().flat_map(Exported::points);
+        let points = self.metrics().iter().flat_map(OtlpMessage::points);
         let mut times = points.map(|point| whole(&point["timeUnixNano"]));
         times.next().unwrap()
     }
 
     /// Returns the begin of this series, and its time in the message, in ns of UTC.
     pub fn times_ns(&self, metric: &str, vm: &str) -> (i64, i64) {
-        let mut points = Exported::points(self.metric(metric)).iter();
+        let mut points = OtlpMessage::points(self.metric(metric)).iter();
         let is_of_vm = |point: &&Value| attribute(&point["attributes"], "vm") == Some(vm);
         let point = points.find(is_of_vm).unwrap();
         (
@@ -139,7 +139,7 @@ impl Exported {
 }
 
 /// Scrapes, waits for another message, and scrapes again.
-pub fn between_scrapes(serve: &Serve, next: impl FnOnce() -> Exported) -> Exported {
+pub fn between_scrapes(serve: &Serve, next: impl FnOnce() -> OtlpMessage) -> OtlpMessage {
     let before = serve.metrics();
     let exported = next();
     exported.assert_between(&before, &serve.metrics());

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use vmnoise_labs::bed::{Kernel, Lab, Suite};
+use vmnoise_labs::bed::{DebianKernel, DebianSuite, Lab};
 use vmnoise_labs::installed::{LOADER, with_libraries};
 use vmnoise_labs::lab_program;
 
@@ -118,7 +118,7 @@ fn time(state: &str) -> String {
     format!("vmnoise_vcpu_time_seconds_total{{vm=\"web\",state=\"{state}\"}}")
 }
 
-pub fn assert_serves_on(kernel: Kernel, suite: Suite) {
+pub fn assert_serves_on(kernel: DebianKernel, suite: DebianSuite) {
     // In virtual time, so that the guest has finished its boot when it is to sleep.
     let mut lab = Lab::kernel(kernel)
         .from(suite)

@@ -38,7 +38,7 @@ mod lab_full {
     mod kubernetes;
     mod large;
 
-    use vmnoise_labs::bed::{Kernel, Suite};
+    use vmnoise_labs::bed::{DebianKernel, DebianSuite};
 
     use crate::lab::assert_serves_on;
     use crate::pause::assert_time_is_unseen_in_a_pause;
@@ -73,12 +73,12 @@ mod lab_full {
 
         #[test]
         fn cloud() {
-            assert_serves_on(Kernel::Cloud, Suite::Own);
+            assert_serves_on(DebianKernel::Cloud, DebianSuite::Own);
         }
 
         #[test]
         fn rt() {
-            assert_serves_on(Kernel::Rt, Suite::Own);
+            assert_serves_on(DebianKernel::Rt, DebianSuite::Own);
         }
     }
 
@@ -87,7 +87,7 @@ mod lab_full {
 
         #[test]
         fn cloud() {
-            assert_serves_on(Kernel::Cloud, Suite::Trixie);
+            assert_serves_on(DebianKernel::Cloud, DebianSuite::Trixie);
         }
     }
 

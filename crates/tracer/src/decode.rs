@@ -26,7 +26,7 @@ struct SourceKey {
 
 /// Turns wire records into events, and gives each source its id, in order from 0.
 #[derive(Debug, Default)]
-pub struct Decoder {
+pub struct RecordDecoder {
     sources: HashMap<SourceKey, SourceId>,
     undecodable: u64,
 }
@@ -66,7 +66,7 @@ impl Fields {
     }
 }
 
-impl Decoder {
+impl RecordDecoder {
     /// Decodes one record of the ring buffer. `sink` gets an [`Event::Source`] if the source is
     /// new, then the [`Event::Activity`]. Bytes that are no record give no event, and are counted.
     pub fn decode(&mut self, bytes: &[u8], sink: &mut dyn FnMut(Event)) {
@@ -143,13 +143,13 @@ impl Decoder {
     }
 }
 
-impl Decode for Decoder {
+impl Decode for RecordDecoder {
     fn decode(&mut self, bytes: &[u8], sink: &mut dyn FnMut(Event)) {
-        Decoder::decode(self, bytes, sink);
+        RecordDecoder::decode(self, bytes, sink);
     }
 
     fn undecodable(&self) -> u64 {
-        Decoder::undecodable(self)
+        RecordDecoder::undecodable(self)
     }
 }
 
@@ -252,7 +252,7 @@ mod tests {
         bytes
     }
 
-    fn decode_all(decoder: &mut Decoder, records: &[Vec<u8>]) -> Vec<Event> {
+    fn decode_all(decoder: &mut RecordDecoder, records: &[Vec<u8>]) -> Vec<Event> {
         let mut events = Vec::new();
         for record in records {
             decoder.decode(record, &mut |event| events.push(event));
@@ -276,7 +276,10 @@ mod tests {
             (2, 7, 0, "", "idle"),
             (4, 0, 0, "", "unknown"),
         ] {
-            let events = decode_all(&mut Decoder::default(), &[record(kind, origin, id, name)]);
+            let events = decode_all(
+                &mut RecordDecoder::default(),
+                &[record(kind, origin, id, name)],
+            );
             let Event::Source(source) = &events[0] else {
                 panic!("no source before its first use: {events:?}");
             };
@@ -297,7 +300,7 @@ mod tests {
 
     #[test]
     fn a_source_is_defined_once_and_a_renamed_task_is_another() {
-        let mut decoder = Decoder::default();
+        let mut decoder = RecordDecoder::default();
         let events = decode_all(
             &mut decoder,
             &[
@@ -319,7 +322,7 @@ mod tests {
 
     #[test]
     fn what_is_no_record_is_counted() {
-        let mut decoder = Decoder::default();
+        let mut decoder = RecordDecoder::default();
         let good = record(3, 1, 7, "sh");
         let bad = [
             Vec::new(),
@@ -339,7 +342,7 @@ mod tests {
             records in proptest::collection::vec(
                 proptest::collection::vec(any::<u8>(), 0..90), 0..20),
         ) {
-            let mut decoder = Decoder::default();
+            let mut decoder = RecordDecoder::default();
             let events = decode_all(&mut decoder, &records);
             let activities =
                 events.iter().filter(|event| matches!(event, Event::Activity(_))).count();

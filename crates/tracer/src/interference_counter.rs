@@ -9,20 +9,20 @@ use crate::mapped::MappedCpus;
 /// The live interference counters of one CPU. The memory stays valid after the [`crate::Tracer`] is
 /// gone, but then nothing changes it.
 #[derive(Debug)]
-pub struct InterferenceCounter {
+pub struct MappedInterferences {
     cpus: Arc<MappedCpus>,
     cpu: u32,
 }
 
-impl InterferenceCounter {
+impl MappedInterferences {
     /// Returns the counters; `None` if there is no such CPU.
-    pub(crate) fn new(cpus: Arc<MappedCpus>, cpu: u32) -> Option<InterferenceCounter> {
+    pub(crate) fn new(cpus: Arc<MappedCpus>, cpu: u32) -> Option<MappedInterferences> {
         cpus.interference(cpu)?;
-        Some(InterferenceCounter { cpus, cpu })
+        Some(MappedInterferences { cpus, cpu })
     }
 }
 
-impl AsRef<InterferenceSlot> for InterferenceCounter {
+impl AsRef<InterferenceSlot> for MappedInterferences {
     fn as_ref(&self) -> &InterferenceSlot {
         let slot = self.cpus.interference(self.cpu);
         slot.expect("the slot was there when the counter was made")

@@ -40,25 +40,25 @@ mod watched;
 mod wire;
 
 pub use clock::clock;
-pub use decode::Decoder;
+pub use decode::RecordDecoder;
 pub use error::{LoadError, TraceError};
 pub use exits::{ClockLook, ExitDecoder, ExitTracer, GuestClocks, Streaming};
 pub use family::Family;
 pub use gate::{
-    CLASSIC_NS, Culprit, Found, Gate, GateLook, LostPiece, LostPieces, PieceKind, Place, Runner,
-    SCHEMA, TOLD_FROM_NS, VcpuBooks, VcpuId, VcpuState, WaitLengths,
+    CLASSIC_NS, Gate, GateLook, GateSlot, GateVcpuId, LostPiece, LostPieces, PieceKind, Runner,
+    SCHEMA, TOLD_FROM_NS, VcpuBooks, VcpuThreadState, WaitCulprit, WaitLengths, WalkedVcpu,
 };
-pub use interference_counter::InterferenceCounter;
-pub use observed::{Observer, Stay};
-pub use own_cpus::{OwnCpuBooks, OwnCpus, Taken};
+pub use interference_counter::MappedInterferences;
+pub use observed::{Observer, ThreadStay};
+pub use own_cpus::{OwnCpuBooks, OwnCpus, TakenOfKind};
 pub use perf::Count;
 pub use probes::Scope;
 pub use rate::{Rate, RateCounters};
 pub use smi::SmiCounts;
-pub use steal_reader::StealReader;
-pub use stop::{Frame, Occupant, StopAsked, StopWitness};
+pub use steal_reader::OwnStealReader;
+pub use stop::{Occupant, StackFrame, StopAsked, StopWitness};
 pub use survey::survey;
-pub use timer_steps::TimerSteps;
+pub use timer_steps::MappedTimerSteps;
 pub use timers::timers;
 pub use tracer::Tracer;
 pub use vms::{KnownVms, VmSearch};

@@ -14,7 +14,7 @@ const ATTEMPTS: usize = 10;
 
 /// An observed thread on one CPU, since [`crate::Tracer::attach`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Stay {
+pub struct ThreadStay {
     /// Time up to which [`crate::Tracer::drain`] reports everything: now, or the begin of the
     /// activity that keeps the thread off the CPU at the moment. CLOCK_MONOTONIC in ns.
     pub settled_mono_ns: u64,
@@ -63,9 +63,9 @@ impl Observer {
 
     /// Returns how long an observed thread ran or waited on this CPU up to `now_mono_ns`, which
     /// must be read just before the call; `None` if there is no such CPU.
-    pub fn stay(&self, cpu: u32, now_mono_ns: u64) -> Option<Stay> {
+    pub fn stay(&self, cpu: u32, now_mono_ns: u64) -> Option<ThreadStay> {
         let found = self.cpus.whereabouts(cpu)?;
-        let mut stay = Stay {
+        let mut stay = ThreadStay {
             settled_mono_ns: now_mono_ns,
             runnable_ns: found.stays_ns,
             steal_ns: self.steal_sampled.then_some(found.stays_steal_ns),

@@ -8,7 +8,7 @@ use vmnoise_host::PmuEvent;
 
 /// Scope of a counter.
 #[derive(Debug, Clone, Copy)]
-pub enum Counted<'a> {
+pub enum CountedEvents<'a> {
     /// All tasks and interrupts on one CPU.
     Cpu(u32),
     /// The programs that the calling thread starts from now on, and all programs that these start.
@@ -73,10 +73,10 @@ impl Counter {
     ///
     /// # Errors
     /// The kernel's error: ENOENT if the CPU has no such event, EACCES without the right to it.
-    pub fn open(event: PmuEvent, counted: Counted<'_>) -> io::Result<Counter> {
+    pub fn open(event: PmuEvent, counted: CountedEvents<'_>) -> io::Result<Counter> {
         let (pid, cpu, beside, flags) = match counted {
-            Counted::Cpu(cpu) => (-1, i64::from(cpu), None, 0),
-            Counted::NextPrograms { beside, own_code } => {
+            CountedEvents::Cpu(cpu) => (-1, i64::from(cpu), None, 0),
+            CountedEvents::NextPrograms { beside, own_code } => {
                 // If another counter leads, only that one is switched on, and both count.
                 let waits = beside.map_or(DISABLED | ENABLE_ON_EXEC, |_| 0);
                 let not_of = match own_code {
@@ -155,18 +155,18 @@ mod tests {
         #[test]
         fn a_counter_of_the_msr_pmu_counts_on_its_cpu() {
             let event = Host::here().msr_event("tsc").unwrap();
-            let counter = Counter::open(event, Counted::Cpu(0)).unwrap();
+            let counter = Counter::open(event, CountedEvents::Cpu(0)).unwrap();
             let first = counter.read().unwrap();
             std::thread::sleep(std::time::Duration::from_millis(10));
             assert!(counter.read().unwrap().events > first.events + 1_000_000);
-            assert!(Counter::open(event, Counted::Cpu(1 << 20)).is_err());
+            assert!(Counter::open(event, CountedEvents::Cpu(1 << 20)).is_err());
         }
 
         /// perf(1) also starts its counters at the exec. bash reports the time that its children
         /// used.
         #[test]
         fn programs_are_counted_from_their_exec_on_with_all_that_they_start() {
-            let of = |beside| Counted::NextPrograms {
+            let of = |beside| CountedEvents::NextPrograms {
                 beside,
                 own_code: false,
             };

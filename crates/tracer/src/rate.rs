@@ -10,7 +10,7 @@ use std::io;
 
 use vmnoise_host::PmuEvent;
 
-use crate::perf::{Count, Counted, Counter};
+use crate::perf::{Count, CountedEvents, Counter};
 
 /// Returns an event of PERF_TYPE_HARDWARE: each kind of CPU has its own number for it.
 const fn hardware(config: u64) -> PmuEvent {
@@ -60,7 +60,7 @@ impl RateCounters {
     }
 
     fn open(own_code: bool) -> io::Result<RateCounters> {
-        let of = |beside| Counted::NextPrograms { beside, own_code };
+        let of = |beside| CountedEvents::NextPrograms { beside, own_code };
         let cycles = Counter::open(CYCLES, of(None))?;
         let instructions = Counter::open(INSTRUCTIONS, of(Some(&cycles)))?;
         let ref_cycles = match Counter::open(REF_CYCLES, of(Some(&cycles))) {

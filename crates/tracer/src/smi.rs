@@ -5,7 +5,7 @@ use std::{fs::File, io, os::unix::fs::FileExt};
 
 use vmnoise_events::ProbeStatus;
 
-use crate::perf::{self, Counted};
+use crate::perf::{self, CountedEvents};
 use vmnoise_host::{Host, NoSmiCount};
 
 /// MSR_SMI_COUNT of Intel's CPUs (arch/x86/include/asm/msr-index.h). Its count is the lower 32 bits
@@ -35,7 +35,7 @@ impl SmiCounts {
             Err(why @ NoSmiCount::Guest) => return SmiCounts::missing(why.to_string(), ""),
             Err(why) => Err((why.to_string(), "")),
             Ok(event) => on_each(cpus, |cpu| {
-                perf::Counter::open(event, Counted::Cpu(cpu)).map(Source::Perf)
+                perf::Counter::open(event, CountedEvents::Cpu(cpu)).map(Source::Perf)
             })
             .map_err(|why| {
                 let why = format!("perf refuses its event msr/smi: {why}");

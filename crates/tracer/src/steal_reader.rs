@@ -12,7 +12,7 @@ use crate::mapped::MappedCpus;
 /// Reads this machine's own steal clock of one CPU, for the thread that runs on this CPU. It stays
 /// usable after its [`crate::Tracer`] is gone.
 #[derive(Debug)]
-pub struct StealReader {
+pub struct OwnStealReader {
     program: OwnedFd,
     cpus: Arc<MappedCpus>,
     cpu: u32,
@@ -20,14 +20,14 @@ pub struct StealReader {
     reloads: bool,
 }
 
-impl StealReader {
+impl OwnStealReader {
     pub(crate) fn new(
         program: OwnedFd,
         cpus: Arc<MappedCpus>,
         cpu: u32,
         reloads: bool,
-    ) -> StealReader {
-        StealReader {
+    ) -> OwnStealReader {
+        OwnStealReader {
             program,
             cpus,
             cpu,

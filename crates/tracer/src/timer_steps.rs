@@ -9,20 +9,20 @@ use crate::mapped::MappedCpus;
 /// The times that BPF writes for the periodic task of one CPU. The memory stays valid after the
 /// [`crate::Tracer`] is gone, but then nothing changes it.
 #[derive(Debug)]
-pub struct TimerSteps {
+pub struct MappedTimerSteps {
     cpus: Arc<MappedCpus>,
     cpu: u32,
 }
 
-impl TimerSteps {
+impl MappedTimerSteps {
     /// Returns the steps; `None` if there is no such CPU.
-    pub(crate) fn new(cpus: Arc<MappedCpus>, cpu: u32) -> Option<TimerSteps> {
+    pub(crate) fn new(cpus: Arc<MappedCpus>, cpu: u32) -> Option<MappedTimerSteps> {
         cpus.timer(cpu)?;
-        Some(TimerSteps { cpus, cpu })
+        Some(MappedTimerSteps { cpus, cpu })
     }
 }
 
-impl AsRef<TimerSlot> for TimerSteps {
+impl AsRef<TimerSlot> for MappedTimerSteps {
     fn as_ref(&self) -> &TimerSlot {
         let slot = self.cpus.timer(self.cpu);
         slot.expect("the slot was there when this was made")

@@ -13,18 +13,18 @@ use vmnoise_host::Host;
 use crate::{
     accounting,
     btf::KernelBtf,
-    decode::Decoder,
+    decode::RecordDecoder,
     error::{LoadError, TraceError},
     exits::ReasonSource,
-    interference_counter::InterferenceCounter,
+    interference_counter::MappedInterferences,
     mapped::{MappedCounts, MappedCpus},
     object,
     observed::Observer,
     probes::{Kernel, Scope},
     records::Records,
     steal::{StealClock, Variable},
-    steal_reader::StealReader,
-    timer_steps::TimerSteps,
+    steal_reader::OwnStealReader,
+    timer_steps::MappedTimerSteps,
     watched::Watched,
     wire::Mode,
 };
@@ -36,7 +36,7 @@ use crate::{
 pub struct Tracer {
     // Dropped first, so no program runs while the rest is dropped.
     links: Vec<Link>,
-    records: Records<Decoder>,
+    records: Records<RecordDecoder>,
     object: Rc<Object>,
     cpus: Arc<MappedCpus>,
     counts: MappedCounts,
@@ -207,7 +207,7 @@ impl Tracer {
             if let Some(since_ns) = self.cpus.held_since(cpu)
                 && since_ns < end_mono_ns
             {
-                let report = |decoder: &mut Decoder| {
+                let report = |decoder: &mut RecordDecoder| {
                     decoder.stopped(cpu, since_ns, end_mono_ns, &mut *sink);
                 };
                 self.records.ask(report);
@@ -262,24 +262,24 @@ impl Tracer {
     /// Returns the live interference counters of a measured CPU, for the thread that polls on it.
     /// They count from [`Tracer::attach`] on. `None` if the probes of interrupts or threads are
     /// missing, because then a counter that does not move would mean nothing.
-    pub fn interference_counter(&self, cpu: u32) -> Option<InterferenceCounter> {
+    pub fn interference_counter(&self, cpu: u32) -> Option<MappedInterferences> {
         let has = self.witnesses();
         let witnessed = has.irq && has.sched;
         if !witnessed || !self.measured.contains(&cpu) {
             return None;
         }
-        InterferenceCounter::new(Arc::clone(&self.cpus), cpu)
+        MappedInterferences::new(Arc::clone(&self.cpus), cpu)
     }
 
     /// Returns the steps of the current wake-up, for the periodic task of a measured CPU. `None` if
     /// timers or switches are not observed.
-    pub fn timer_steps(&self, cpu: u32) -> Option<TimerSteps> {
+    pub fn timer_steps(&self, cpu: u32) -> Option<MappedTimerSteps> {
         let has = self.witnesses();
         let witnessed = has.timer && has.sched;
         if !witnessed || !self.measured.contains(&cpu) {
             return None;
         }
-        TimerSteps::new(Arc::clone(&self.cpus), cpu)
+        MappedTimerSteps::new(Arc::clone(&self.cpus), cpu)
     }
 
     /// Returns the reader of observed threads ([`Scope::Observed`]), for use after the programs are
@@ -302,7 +302,7 @@ impl Tracer {
     /// Returns the same clock for the thread that polls on a measured CPU. A reading costs one
     /// system call, and there is one reader per CPU. `None` if activities are not sampled with this
     /// clock ([`Tracer::probe_statuses`] says why), or if this process may not open another file.
-    pub fn steal_reader(&self, cpu: u32) -> Option<StealReader> {
+    pub fn steal_reader(&self, cpu: u32) -> Option<OwnStealReader> {
         if !self.steal_sampled || !self.measured.contains(&cpu) {
             return None;
         }
@@ -311,7 +311,7 @@ impl Tracer {
         let program = program.as_fd().try_clone_to_owned().ok()?;
         let cpus = Arc::clone(&self.cpus);
         let reloads = self.steal.counts_reloads();
-        Some(StealReader::new(program, cpus, cpu, reloads))
+        Some(OwnStealReader::new(program, cpus, cpu, reloads))
     }
 }
 

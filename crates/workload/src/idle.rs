@@ -43,22 +43,22 @@ fn refused(file: &Path, error: &io::Error) -> Error {
 
 /// A latency limit on the wake-ups of all CPUs, while this value lives.
 #[derive(Debug)]
-pub struct DmaLatency {
+pub struct DmaLatencyRequest {
     _held: File,
 }
 
-impl DmaLatency {
+impl DmaLatencyRequest {
     /// Requests a latency in microseconds. With 0, CPUs do not sleep at all.
     ///
     /// # Errors
     /// [`Error::Refused`].
-    pub fn hold(us: i32) -> Result<DmaLatency, Error> {
+    pub fn hold(us: i32) -> Result<DmaLatencyRequest, Error> {
         let path = Path::new(DMA_LATENCY);
         let file = OpenOptions::new().write(true).open(path);
         let mut file = file.map_err(|error| refused(path, &error))?;
         file.write_all(&us.to_ne_bytes())
             .map_err(|error| refused(path, &error))?;
-        Ok(DmaLatency { _held: file })
+        Ok(DmaLatencyRequest { _held: file })
     }
 }
 

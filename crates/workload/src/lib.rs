@@ -30,4 +30,4 @@ mod workload;
 
 pub use error::Error;
 pub use workers::Workers;
-pub use workload::{Failure, MeasuredThread, Workload};
+pub use workload::{Failure, MeasuredThread, RunningWorkload};

@@ -6,15 +6,15 @@
 
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
-use vmnoise_events::{Gap, Tally};
+use vmnoise_events::{CpuTally, Gap};
 
 /// Number of records in one ring. At the shortest sensible threshold (1 µs) a drain may be 30 ms
 /// late before a record is dropped. A power of two.
 pub const RING_RECORDS: usize = 1 << 15;
 /// Size of one ring in bytes: exactly one large page of the guest.
-pub const RING_BYTES: usize = RING_RECORDS * size_of::<Record>();
+pub const RING_BYTES: usize = RING_RECORDS * size_of::<GapRecord>();
 /// Number of words of one record.
-pub const RECORD_WORDS: usize = size_of::<Record>() / size_of::<u64>();
+pub const RECORD_WORDS: usize = size_of::<GapRecord>() / size_of::<u64>();
 
 /// Writing one record takes a few hundred cycles, or a few thousand if the caches are cold. If it
 /// takes longer than this, something took the CPU meanwhile.
@@ -31,7 +31,7 @@ const RUNTIME_TRIES: usize = 100;
 /// record fills one cache line.
 #[derive(Debug, Default)]
 #[repr(C, align(64))]
-pub struct Record {
+pub struct GapRecord {
     pub start_tsc: AtomicU64,
     pub end_tsc: AtomicU64,
     /// Advance of the steal clock in the gap.
@@ -106,7 +106,7 @@ pub struct Counters {
 /// Written by the host: number of records ever taken out.
 #[derive(Debug, Default)]
 #[repr(C, align(64))]
-pub struct Drained {
+pub struct DrainedRecords {
     pub tail: AtomicU64,
 }
 
@@ -129,17 +129,17 @@ pub struct Mailbox {
     pub control: Control,
     pub heartbeat: Heartbeat,
     pub counters: Counters,
-    pub drained: Drained,
+    pub drained: DrainedRecords,
     pub steal: StealPage,
     /// Place for a record that did not fit into the full ring.
-    pub spill: Record,
+    pub spill: GapRecord,
     /// Replaces the exit counts if the host has none: always zero.
     pub no_exit_counts: [u64; 16],
 }
 
 /// The clocks that a guest or a thread can read, in addition to the TSC.
 #[derive(Debug, Clone, Copy, Default)]
-pub struct Known {
+pub struct SharedPage {
     pub steal_clock: bool,
     /// Whether the steal clock also counts how often the vCPU came back.
     pub reloads: bool,
@@ -170,7 +170,7 @@ pub fn add(counter: &AtomicU64, more: u64) {
     counter.store(sum, Ordering::Relaxed);
 }
 
-impl Record {
+impl GapRecord {
     /// Returns the record's memory, for other data than a gap.
     pub fn words(&self) -> [u64; RECORD_WORDS] {
         self.memory().map(|word| word.load(Ordering::Relaxed))
@@ -197,7 +197,7 @@ impl Record {
     }
 
     /// Returns the gap of this CPU, on the clock of the recording side.
-    pub fn gap(&self, cpu: u32, known: Known) -> Gap {
+    pub fn gap(&self, cpu: u32, known: SharedPage) -> Gap {
         let read = |field: &AtomicU64| field.load(Ordering::Relaxed);
         let count = |field| u32::try_from(read(field)).unwrap_or(u32::MAX);
         Gap {
@@ -268,7 +268,7 @@ impl Mailbox {
 
     /// Puts one gap of a polling thread into `ring`, or counts it as dropped if there is no room. A
     /// guest does the same in its own program.
-    pub fn record(&self, ring: &[Record], (start_tsc, end_tsc): (u64, u64), counts: GapCounts) {
+    pub fn record(&self, ring: &[GapRecord], (start_tsc, end_tsc): (u64, u64), counts: GapCounts) {
         let GapCounts {
             stolen,
             interference,
@@ -316,18 +316,18 @@ impl Mailbox {
     }
 
     /// Returns the counts of this CPU so far, on the clock of the counting side.
-    pub fn tally(&self, cpu: u32, known: Known) -> Tally {
+    pub fn tally(&self, cpu: u32, known: SharedPage) -> CpuTally {
         let stolen = known.steal_clock.then(|| self.stolen());
         let (blind_tsc, span_tsc) = self.runtime();
         let (first_tsc, last_tsc) = span_tsc.unwrap_or_default();
-        Tally {
+        CpuTally {
             cpu,
             first_tsc,
             last_tsc,
             blind_tsc: Some(blind_tsc),
             steal_clock_ns: stolen.map(|(ns, _)| ns),
             reloads: stolen.map(|(_, reloads)| reloads).filter(|_| known.reloads),
-            ..Tally::default()
+            ..CpuTally::default()
         }
     }
 
@@ -375,7 +375,7 @@ impl Mailbox {
 mod tests {
     use super::*;
 
-    fn record(mailbox: &Mailbox, ring: &[Record], start_tsc: u64) {
+    fn record(mailbox: &Mailbox, ring: &[GapRecord], start_tsc: u64) {
         let counts = GapCounts {
             stolen: Stolen {
                 steal_ns: 7,
@@ -387,14 +387,14 @@ mod tests {
         mailbox.record(ring, (start_tsc, start_tsc + 1), counts);
     }
 
-    fn ring() -> Vec<Record> {
-        (0..RING_RECORDS).map(|_| Record::default()).collect()
+    fn ring() -> Vec<GapRecord> {
+        (0..RING_RECORDS).map(|_| GapRecord::default()).collect()
     }
 
-    fn drained(mailbox: &Mailbox, ring: &[Record]) -> Vec<u64> {
+    fn drained(mailbox: &Mailbox, ring: &[GapRecord]) -> Vec<u64> {
         let mut starts = Vec::new();
         mailbox.drain(ring, |record| {
-            starts.push(record.gap(0, Known::default()).start_tsc)
+            starts.push(record.gap(0, SharedPage::default()).start_tsc)
         });
         starts
     }
@@ -436,12 +436,12 @@ mod tests {
             let writer = scope.spawn(|| (0..GAPS).for_each(|start| record(&mailbox, &ring, start)));
             while !writer.is_finished() {
                 mailbox.drain(&ring, |record| {
-                    starts.push(record.gap(0, Known::default()).start_tsc)
+                    starts.push(record.gap(0, SharedPage::default()).start_tsc)
                 });
             }
         });
         mailbox.drain(&ring, |record| {
-            starts.push(record.gap(0, Known::default()).start_tsc)
+            starts.push(record.gap(0, SharedPage::default()).start_tsc)
         });
         assert!(starts.is_sorted_by(|a, b| a < b));
         let dropped = mailbox.counters.dropped.load(Ordering::Relaxed);
@@ -453,9 +453,9 @@ mod tests {
         let (mailbox, ring) = (Mailbox::default(), ring());
         ring[0].light_exits.store(u64::MAX, Ordering::Relaxed);
         record(&mailbox, &ring, 10);
-        let known = Known {
+        let known = SharedPage {
             interference: true,
-            ..Known::default()
+            ..SharedPage::default()
         };
         let mut gap = None;
         mailbox.drain(&ring, |record| gap = Some(record.gap(3, known)));
@@ -487,7 +487,7 @@ mod tests {
     fn what_passes_before_going_on_is_blind_time() {
         let mailbox = Mailbox::default();
         let tally = || {
-            let tally = mailbox.tally(3, Known::default());
+            let tally = mailbox.tally(3, SharedPage::default());
             (tally.first_tsc, tally.last_tsc, tally.blind_tsc)
         };
         assert_eq!(tally(), (0, 0, Some(0)));

@@ -1,9 +1,9 @@
 //! The differences between the kinds of measuring threads, for the draining thread.
 
-use vmnoise_events::{Event, Tally};
+use vmnoise_events::{CpuTally, Event};
 
 use crate::Error;
-use crate::mailbox::{Known, Mailbox};
+use crate::mailbox::{Mailbox, SharedPage};
 
 /// The memory that one measuring thread shares with the draining thread.
 pub trait SharedState: Send + Sync + 'static {
@@ -11,13 +11,13 @@ pub trait SharedState: Send + Sync + 'static {
     fn mailbox(&self) -> &Mailbox;
 
     /// Returns the clocks that the thread can read, in addition to the TSC.
-    fn known(&self) -> Known;
+    fn known(&self) -> SharedPage;
 
     /// Passes on every record, oldest first.
     fn drain(&self, cpu: u32, sink: &mut dyn FnMut(Event));
 
     /// Returns the counters so far, on the host's TSC.
-    fn tally(&self, cpu: u32) -> Tally {
+    fn tally(&self, cpu: u32) -> CpuTally {
         self.mailbox().tally(cpu, self.known())
     }
 

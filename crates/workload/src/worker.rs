@@ -52,7 +52,7 @@ pub struct Placement {
 
 /// A thread that has been set up, and the state that it shares.
 #[derive(Debug)]
-pub struct Worker<S> {
+pub struct SetUpThread<S> {
     pub cpu: u32,
     pub tid: u32,
     pub shared: Arc<S>,
@@ -60,7 +60,7 @@ pub struct Worker<S> {
     failure: Arc<OnceLock<Error>>,
 }
 
-impl<S: Send + Sync + 'static> Worker<S> {
+impl<S: Send + Sync + 'static> SetUpThread<S> {
     /// Starts a thread with this name, and waits until it is at the barrier of `run`.
     ///
     /// `set_up` runs on the thread, on its CPU. It returns the shared state and the work, which
@@ -70,7 +70,7 @@ impl<S: Send + Sync + 'static> Worker<S> {
         placement: Placement,
         run: Arc<RunState>,
         set_up: impl FnOnce() -> Result<(Arc<S>, W), Error> + Send + 'static,
-    ) -> Result<Worker<S>, Error>
+    ) -> Result<SetUpThread<S>, Error>
     where
         W: FnOnce(&RunState) -> Result<(), Error>,
     {
@@ -113,7 +113,7 @@ impl<S: Send + Sync + 'static> Worker<S> {
             errno: error.raw_os_error().unwrap_or(0),
         })?;
         match ready.recv() {
-            Ok((tid, shared)) => Ok(Worker {
+            Ok((tid, shared)) => Ok(SetUpThread {
                 cpu,
                 tid,
                 shared,
@@ -199,7 +199,7 @@ mod tests {
     fn spawn<W: FnOnce(&RunState) -> Result<(), Error>>(
         name: &str,
         set_up: impl FnOnce() -> Result<(Arc<Option<String>>, W), Error> + Send + 'static,
-    ) -> Result<Worker<Option<String>>, Error> {
+    ) -> Result<SetUpThread<Option<String>>, Error> {
         let placement = Placement {
             cpu: 0,
             policy: None,
@@ -207,7 +207,7 @@ mod tests {
         };
         let run = Arc::new(RunState::default());
         run.start();
-        Worker::spawn(name.to_owned(), placement, run, set_up)
+        SetUpThread::spawn(name.to_owned(), placement, run, set_up)
     }
 
     #[test]

@@ -4,13 +4,13 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use vmnoise_events::{Event, Policy, Tally};
+use vmnoise_events::{CpuTally, Event, Policy};
 
 use crate::cgroup::Cgroup;
-use crate::mailbox::Known;
+use crate::mailbox::SharedPage;
 use crate::shared_state::SharedState;
-use crate::worker::{Placement, RunState, Worker};
-use crate::workload::{Failure, MeasuredThread, Workload};
+use crate::worker::{Placement, RunState, SetUpThread};
+use crate::workload::{Failure, MeasuredThread, RunningWorkload};
 use crate::{Error, thread};
 
 /// How long dropping a workload waits for a thread that gets no CPU.
@@ -23,7 +23,7 @@ const DROP_PATIENCE: Duration = Duration::from_secs(1);
 #[derive(Debug)]
 pub struct Workers<S: SharedState> {
     run: Arc<RunState>,
-    workers: Vec<Worker<S>>,
+    workers: Vec<SetUpThread<S>>,
 }
 
 impl<S: SharedState> Workers<S> {
@@ -56,7 +56,7 @@ impl<S: SharedState> Workers<S> {
             };
             let (name, run) = (format!("vmnoise-{kind}{cpu}"), Arc::clone(&workers.run));
             // An error drops the workers so far, which ends their threads.
-            let worker = Worker::spawn(name, placement, run, set_up_of(index, cpu))?;
+            let worker = SetUpThread::spawn(name, placement, run, set_up_of(index, cpu))?;
             workers.workers.push(worker);
         }
         Ok(workers)
@@ -79,7 +79,7 @@ impl<S: SharedState> Workers<S> {
         self.all_know(|known| known.run_delay)
     }
 
-    fn all_know(&self, fact: impl Fn(Known) -> bool) -> bool {
+    fn all_know(&self, fact: impl Fn(SharedPage) -> bool) -> bool {
         self.shared().all(|shared| fact(shared.known()))
     }
 
@@ -98,7 +98,7 @@ impl<S: SharedState> Workers<S> {
         if !self.run.barrier.is_open() {
             self.run.barrier.close();
         }
-        let ends: Vec<_> = self.workers.iter_mut().map(Worker::join).collect();
+        let ends: Vec<_> = self.workers.iter_mut().map(SetUpThread::join).collect();
         ends.into_iter().collect()
     }
 
@@ -107,7 +107,7 @@ impl<S: SharedState> Workers<S> {
     /// running.
     pub(crate) fn call_away(&self) {
         self.run.barrier.close();
-        self.workers.iter().for_each(Worker::kick);
+        self.workers.iter().for_each(SetUpThread::kick);
     }
 
     fn pass_deadline_on(&self) {
@@ -117,10 +117,10 @@ impl<S: SharedState> Workers<S> {
     }
 }
 
-impl<S: SharedState> Workload for Workers<S> {
+impl<S: SharedState> RunningWorkload for Workers<S> {
     /// Returns the threads in the order of the requested CPUs.
     fn threads(&self) -> Vec<MeasuredThread> {
-        let thread = |worker: &Worker<S>| MeasuredThread {
+        let thread = |worker: &SetUpThread<S>| MeasuredThread {
             cpu: worker.cpu,
             tid: worker.tid,
         };
@@ -148,8 +148,8 @@ impl<S: SharedState> Workload for Workers<S> {
         }
     }
 
-    fn tallies(&self) -> Vec<Tally> {
-        let tally = |worker: &Worker<S>| worker.shared.tally(worker.cpu);
+    fn tallies(&self) -> Vec<CpuTally> {
+        let tally = |worker: &SetUpThread<S>| worker.shared.tally(worker.cpu);
         self.workers.iter().map(tally).collect()
     }
 
@@ -166,11 +166,11 @@ impl<S: SharedState> Workload for Workers<S> {
     }
 
     fn running(&self) -> bool {
-        self.workers.iter().any(Worker::running)
+        self.workers.iter().any(SetUpThread::running)
     }
 
     fn failure(&self) -> Option<Failure> {
-        let failure = |worker: &Worker<S>| {
+        let failure = |worker: &SetUpThread<S>| {
             let moved = || worker.shared.check_cpu(worker.tid, worker.cpu).err();
             worker.failure().or_else(moved)
         };

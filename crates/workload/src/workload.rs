@@ -1,6 +1,6 @@
 //! The interface of a workload for a program that measures.
 
-use vmnoise_events::{Event, Tally};
+use vmnoise_events::{CpuTally, Event};
 
 /// The reason why a workload cannot start, or ended early.
 pub type Failure = Box<dyn std::error::Error + Send + Sync>;
@@ -15,7 +15,7 @@ pub struct MeasuredThread {
 }
 
 /// A prepared, running or ended workload.
-pub trait Workload {
+pub trait RunningWorkload {
     /// Returns its threads. A workload without its own threads returns those that it observes, each
     /// with every CPU that it may use.
     fn threads(&self) -> Vec<MeasuredThread>;
@@ -40,7 +40,7 @@ pub trait Workload {
 
     /// Returns the counters of each CPU since the start; all zero before it. Counters that only the
     /// tracer knows are `None`.
-    fn tallies(&self) -> Vec<Tally>;
+    fn tallies(&self) -> Vec<CpuTally>;
 
     /// Returns the number of gaps or activations that were lost because a ring was full, on all
     /// CPUs since the start.

@@ -4,15 +4,17 @@
 mod kvm {
     use std::time::{Duration, Instant};
 
-    use vmnoise_workload::microvm::exercise::{Config, Exercise, Exercised, Kind, prepare};
+    use vmnoise_workload::microvm::exercise::{
+        Exercise, ExerciseConfig, ExerciseResult, ExitHandler, prepare,
+    };
     use vmnoise_workload::tsc;
 
     /// Number of exits that start and stop an exercise: its last `out`, and the first access to the
     /// page of its program.
     const EDGE: u64 = 2;
 
-    fn config(exercise: Exercise, cpus: &[u32]) -> Config {
-        Config {
+    fn config(exercise: Exercise, cpus: &[u32]) -> ExerciseConfig {
+        ExerciseConfig {
             exercise,
             cpus: cpus.to_vec(),
             duration: Duration::from_millis(200),
@@ -21,7 +23,7 @@ mod kvm {
         }
     }
 
-    fn one(exercise: Exercise) -> Exercised {
+    fn one(exercise: Exercise) -> ExerciseResult {
         let rows = prepare(&config(exercise, &[1]))
             .unwrap()
             .run(&|| false)
@@ -31,7 +33,7 @@ mod kvm {
     }
 
     /// Returns KVM's count, without the host's interrupts.
-    fn own_exits(row: &Exercised) -> u64 {
+    fn own_exits(row: &ExerciseResult) -> u64 {
         let count = |it: Option<u64>| it.expect("KVM has counts since Linux 5.14");
         count(row.kvm.exits) - count(row.kvm.irq_exits)
     }
@@ -54,7 +56,7 @@ mod kvm {
     fn exits_to_the_vmm_are_those_that_kvm_counted() {
         for exercise in [Exercise::Io, Exercise::Mmio] {
             let row = one(exercise);
-            assert_eq!(row.kind(), Some(Kind::Heavy), "{row:?}");
+            assert_eq!(row.kind(), Some(ExitHandler::Heavy), "{row:?}");
             assert_eq!(row.vmm_exits, row.count);
             // An NMI of the host is an exit too, and has no count of its own.
             let most = row.count + EDGE + row.count / 100;
@@ -68,14 +70,14 @@ mod kvm {
             let row = one(exercise);
             assert_eq!(row.vmm_exits, 0, "{row:?}");
             match row.kind() {
-                Some(Kind::Light) => {
-                    assert_eq!(exercise.kind(), Kind::Light);
+                Some(ExitHandler::Light) => {
+                    assert_eq!(exercise.kind(), ExitHandler::Light);
                     let most = row.count + EDGE + row.count / 100;
                     assert!((row.count..=most).contains(&own_exits(&row)), "{row:?}");
                 }
                 // PVM runs the guest as a program: these never reach KVM.
                 other => {
-                    assert_eq!(other, Some(Kind::None));
+                    assert_eq!(other, Some(ExitHandler::None));
                     assert!(row.kvm.exits.unwrap() < row.count / 2, "{row:?}");
                 }
             }
@@ -102,7 +104,7 @@ mod kvm {
 
     #[test]
     fn enough_is_enough() {
-        let long = Config {
+        let long = ExerciseConfig {
             duration: Duration::from_secs(3600),
             ..config(Exercise::Spin, &[1])
         };

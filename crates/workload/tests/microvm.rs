@@ -7,16 +7,16 @@ mod kvm {
     use std::time::{Duration, Instant};
 
     use rustix::fs::{MemfdFlags, memfd_create};
-    use vmnoise_events::{Gap, OffsetProof, Policy, Tally, exit_counts};
-    use vmnoise_workload::microvm::{Config, Microvm, SharedPages, offer, poll_steps};
-    use vmnoise_workload::{Workload, tsc};
+    use vmnoise_events::{CpuTally, Gap, OffsetProof, Policy, exit_counts};
+    use vmnoise_workload::microvm::{Microvm, MicrovmConfig, SharedPages, offer, poll_steps};
+    use vmnoise_workload::{RunningWorkload, tsc};
 
     use crate::common::{BusyThread, gaps};
 
     const DRAIN: Duration = Duration::from_millis(20);
 
-    fn config(cpus: &[u32]) -> Config {
-        Config {
+    fn config(cpus: &[u32]) -> MicrovmConfig {
+        MicrovmConfig {
             cpus: cpus.to_vec(),
             threshold_tsc: 2_500,
             policy: None,
@@ -29,7 +29,7 @@ mod kvm {
     }
 
     /// Runs `config` for `dur` and returns all gaps and the last tallies.
-    fn run(config: Config, dur: Duration) -> (Microvm, Vec<Gap>, Vec<Tally>) {
+    fn run(config: MicrovmConfig, dur: Duration) -> (Microvm, Vec<Gap>, Vec<CpuTally>) {
         let cycles = (dur.as_nanos() * u128::from(hz()) / 1_000_000_000) as u64;
         let mut microvm = Microvm::prepare(config).unwrap();
         microvm.start(Some(tsc::now() + cycles)).unwrap();
@@ -140,7 +140,8 @@ mod kvm {
                 tally.cpu
             );
         }
-        let together = |a: &Tally, b: &Tally| a.first_tsc < b.last_tsc && b.first_tsc < a.last_tsc;
+        let together =
+            |a: &CpuTally, b: &CpuTally| a.first_tsc < b.last_tsc && b.first_tsc < a.last_tsc;
         assert!(together(&tallies[0], &tallies[1]), "{tallies:?}");
     }
 
@@ -177,7 +178,7 @@ mod kvm {
             file.write_all_at(&count.to_ne_bytes(), at as u64).unwrap();
         };
         let exit_counts = Some(SharedPages::map(file.as_fd(), 4096).unwrap());
-        let mut microvm = Microvm::prepare(Config {
+        let mut microvm = Microvm::prepare(MicrovmConfig {
             exit_counts,
             ..config(&[1])
         })
@@ -204,7 +205,7 @@ mod kvm {
     #[test]
     fn a_full_ring_drops_and_counts() {
         // No threshold: every step is a gap.
-        let mut microvm = Microvm::prepare(Config {
+        let mut microvm = Microvm::prepare(MicrovmConfig {
             threshold_tsc: 0,
             ..config(&[1])
         })
@@ -219,7 +220,7 @@ mod kvm {
 
     #[test]
     fn a_real_time_guest_is_prepared_or_refused_with_a_remedy() {
-        let config = Config {
+        let config = MicrovmConfig {
             policy: Some(Policy::Fifo(1)),
             ..config(&[1])
         };

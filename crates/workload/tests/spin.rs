@@ -6,11 +6,11 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 use rustix::thread::{CpuSet, Pid, sched_setaffinity};
-use vmnoise_events::{Gap, InterferenceSlot, Policy, Tally};
+use vmnoise_events::{CpuTally, Gap, InterferenceSlot, Policy};
 use vmnoise_workload::spin::{
-    Config, InterferenceCounter, Spin, StealReader, StealReading, poll_steps,
+    InterferenceCounter, ReadSteal, Spin, SpinConfig, StealReading, poll_steps,
 };
-use vmnoise_workload::{Error, Workload, thread, tsc};
+use vmnoise_workload::{Error, RunningWorkload, thread, tsc};
 
 use crate::common::{BusyThread, gaps};
 
@@ -23,8 +23,8 @@ fn cycles(dur: Duration) -> u64 {
 }
 
 /// Returns settings that poll all the time.
-fn config(cpus: &[u32]) -> Config {
-    Config {
+fn config(cpus: &[u32]) -> SpinConfig {
+    SpinConfig {
         cpus: cpus.to_vec(),
         threshold_tsc: THRESHOLD_TSC,
         policy: None,
@@ -38,8 +38,8 @@ fn config(cpus: &[u32]) -> Config {
 }
 
 /// Returns settings that poll for one part of each period.
-fn pausing(runtime: Duration, period: Duration) -> Config {
-    Config {
+fn pausing(runtime: Duration, period: Duration) -> SpinConfig {
+    SpinConfig {
         period_tsc: cycles(period),
         runtime_tsc: cycles(runtime),
         ..config(&[1])
@@ -49,13 +49,13 @@ fn pausing(runtime: Duration, period: Duration) -> Config {
 /// Returns a reader of the steal clock of CPU 1.
 fn on_cpu_1(
     read: impl FnMut() -> Option<StealReading> + Send + 'static,
-) -> HashMap<u32, StealReader> {
-    HashMap::from([(1, Box::new(read) as StealReader)])
+) -> HashMap<u32, ReadSteal> {
+    HashMap::from([(1, Box::new(read) as ReadSteal)])
 }
 
 /// Returns a steal clock that advances by 1 µs and one reload at each reading, and the number of
 /// readings.
-fn stub() -> (Arc<AtomicU32>, HashMap<u32, StealReader>) {
+fn stub() -> (Arc<AtomicU32>, HashMap<u32, ReadSteal>) {
     let readings = Arc::new(AtomicU32::new(0));
     let count = Arc::clone(&readings);
     let readers = on_cpu_1(move || {
@@ -69,7 +69,7 @@ fn stub() -> (Arc<AtomicU32>, HashMap<u32, StealReader>) {
 }
 
 /// Runs to the deadline. Returns all gaps and the last tallies.
-fn run(spin: &mut Spin, dur: Duration) -> (Vec<Gap>, Vec<Tally>) {
+fn run(spin: &mut Spin, dur: Duration) -> (Vec<Gap>, Vec<CpuTally>) {
     spin.start(Some(tsc::now() + cycles(dur))).unwrap();
     let mut drained = Vec::new();
     while spin.running() {
@@ -81,7 +81,7 @@ fn run(spin: &mut Spin, dur: Duration) -> (Vec<Gap>, Vec<Tally>) {
     (drained, spin.tallies())
 }
 
-fn runtime_tsc(tally: &Tally) -> u64 {
+fn runtime_tsc(tally: &CpuTally) -> u64 {
     tally.last_tsc - tally.first_tsc - tally.blind_tsc.unwrap()
 }
 
@@ -128,7 +128,7 @@ fn a_pause_is_no_runtime_no_gap_and_not_stolen() {
             version: Some(0),
         })
     };
-    let mut spin = Spin::prepare(Config {
+    let mut spin = Spin::prepare(SpinConfig {
         steal_readers: on_cpu_1(all_is_stolen),
         ..pausing(20 * MS, 150 * MS)
     })
@@ -197,7 +197,7 @@ fn a_busy_neighbour_makes_long_gaps() {
 #[test]
 fn the_steal_clock_is_read_once_for_each_gap_and_begin() {
     let (readings, steal_readers) = stub();
-    let mut spin = Spin::prepare(Config {
+    let mut spin = Spin::prepare(SpinConfig {
         steal_readers,
         ..pausing(5 * MS, 25 * MS)
     })
@@ -228,7 +228,7 @@ fn writing_that_was_disturbed_is_a_gap_too() {
         }
         Some(StealReading::default())
     };
-    let mut spin = Spin::prepare(Config {
+    let mut spin = Spin::prepare(SpinConfig {
         steal_readers: on_cpu_1(disturbed),
         ..config(&[1])
     })
@@ -250,7 +250,7 @@ fn a_slow_steal_clock_is_no_disturbance() {
         while tsc::now() < until_tsc {}
         Some(StealReading::default())
     };
-    let mut spin = Spin::prepare(Config {
+    let mut spin = Spin::prepare(SpinConfig {
         steal_readers: on_cpu_1(slow),
         ..config(&[1])
     })
@@ -293,7 +293,7 @@ fn a_thread_that_dies_says_so() {
         }
         Some(StealReading::default())
     };
-    let mut spin = Spin::prepare(Config {
+    let mut spin = Spin::prepare(SpinConfig {
         threshold_tsc: 0,
         steal_readers: on_cpu_1(dies),
         ..config(&[1])
@@ -323,7 +323,7 @@ fn every_count_is_in_the_tally_and_those_of_gaps_are_in_gaps() {
         counters.0.total.fetch_add(1, Ordering::SeqCst);
     };
     interrupt();
-    let mut spin = Spin::prepare(Config {
+    let mut spin = Spin::prepare(SpinConfig {
         interference_counters: HashMap::from([(1, counters.clone() as InterferenceCounter)]),
         ..config(&[1])
     })
@@ -364,7 +364,7 @@ fn without_counters_interference_is_unknown() {
 #[test]
 fn a_full_ring_drops_and_counts() {
     // No threshold: every step is a gap.
-    let mut spin = Spin::prepare(Config {
+    let mut spin = Spin::prepare(SpinConfig {
         threshold_tsc: 0,
         ..config(&[1])
     })
@@ -398,7 +398,7 @@ fn what_cannot_be_is_refused_with_a_remedy() {
         let error = refusal(pausing(runtime, 20 * MS));
         assert!(matches!(error, Error::Runtime { .. }), "{error}");
     }
-    let fifo = Config {
+    let fifo = SpinConfig {
         policy: Some(Policy::Fifo(1)),
         ..config(&[1])
     };
@@ -426,7 +426,7 @@ fn waited_ns(tid: u32) -> u64 {
 /// This needs no rights.
 #[test]
 fn gaps_say_how_long_their_thread_waited() {
-    let mut spin = Spin::prepare(Config {
+    let mut spin = Spin::prepare(SpinConfig {
         reads_run_delay: true,
         ..config(&[1])
     })

@@ -5,13 +5,13 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use vmnoise_events::{Activation, Event, TimerSlot};
-use vmnoise_workload::timer::{Config, Probes, Timer, TimerSteps};
-use vmnoise_workload::{Workload, thread};
+use vmnoise_workload::timer::{Probes, Timer, TimerConfig, TimerSteps};
+use vmnoise_workload::{RunningWorkload, thread};
 
 const PERIOD_NS: u64 = 2_000_000;
 
-fn config(cpus: &[u32]) -> Config {
-    Config {
+fn config(cpus: &[u32]) -> TimerConfig {
+    TimerConfig {
         cpus: cpus.to_vec(),
         policy: None,
         cgroup: None,
@@ -31,7 +31,7 @@ fn activations(timer: &mut Timer) -> Vec<Activation> {
     activations
 }
 
-fn run(config: Config, length: Duration) -> Vec<Activation> {
+fn run(config: TimerConfig, length: Duration) -> Vec<Activation> {
     let mut timer = Timer::prepare(config).unwrap();
     timer.start(None).unwrap();
     std::thread::sleep(length);
@@ -65,7 +65,7 @@ fn each_period_has_a_wake_up_or_is_missed() {
 #[test]
 fn aligned_tasks_lie_on_one_grid() {
     const BEHIND_NS: u64 = 300_000;
-    let aligned = Config {
+    let aligned = TimerConfig {
         aligned_ns: Some(BEHIND_NS),
         ..config(&[0, 1])
     };
@@ -90,7 +90,7 @@ fn a_task_asks_for_each_wake_up_and_takes_the_steps_that_bpf_wrote() {
             &self.0
         }
     }
-    let config = Config {
+    let config = TimerConfig {
         probes: vec![Probes {
             steps: Some(Arc::new(Steps(slot)) as TimerSteps),
             steal_reader: None,

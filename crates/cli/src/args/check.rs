@@ -14,6 +14,7 @@ const EXAMPLES: &str = "\
 Examples:
   vmnoise osnoise -c 3 -d 10m -o run.vmn
   vmnoise check run.vmn --max 40us --p99.9 20us
+  vmnoise check run.vmn --limit 'gaps>20us=5'              at most 5 a second, on each CPU
   vmnoise check run.vmn --limit 'steal=0.1%' --limit 'thread by kworker*=0.01%'
   vmnoise check guest.vmn host.vmn --limit 'preempted by qemu*=0%'
   vmnoise check run.vmn --budget budget.yaml --format junit > verdict.xml
@@ -50,7 +51,7 @@ pub struct CheckArguments {
     pub p99999: Option<u64>,
     /// Limit another figure, such as noise=1%; may be given several times
     ///
-    /// A figure: `noise=1%`, `gaps=100`, `p50=2us`. A share: `steal=0.1%`. A culprit:
+    /// A figure: `noise=1%`, `gaps=100`, `gaps>20us=5`, `p50=2us`. A share: `steal=0.1%`. A culprit:
     /// `by kworker*=0.1%`. A culprit within a share: `preempted by qemu-*=0%`.
     #[arg(long, value_name = "FIGURE=LIMIT", value_parser = budget::parse)]
     pub limit: Vec<Requirement>,

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 
-use super::condition::Condition;
+use super::condition::FigureCondition;
 use crate::output::format::CompareFormat;
 
 /// `vmnoise compare`: recordings to compare with the first one, or two groups of them.
@@ -28,8 +28,8 @@ pub struct CompareArguments {
     ///
     /// vmnoise tests every recording except the first, or the only one. Of two groups, it tests
     /// every recording of --after.
-    #[arg(long, value_name = "CONDITION", value_parser = Condition::parse)]
-    pub fail_if: Vec<Condition>,
+    #[arg(long, value_name = "CONDITION", value_parser = FigureCondition::parse)]
+    pub fail_if: Vec<FigureCondition>,
     /// Print the result in this format
     #[arg(long, value_enum, default_value_t = CompareFormat::Text)]
     pub format: CompareFormat,

@@ -8,7 +8,7 @@ use clap::{Arg, ArgAction, ArgMatches, Args, Command, FromArgMatches};
 use vmnoise_host::{Host, cpu_list};
 
 use super::TimerlatTopArguments;
-use crate::output::timerlat::cyclictest::Words;
+use crate::output::timerlat::cyclictest::CyclictestWords;
 use crate::say;
 use crate::status::UsageError;
 
@@ -18,7 +18,7 @@ pub struct CyclictestArguments {
     /// Options of the run.
     pub top: TimerlatTopArguments,
     /// Options of the output that only cyclictest has.
-    pub words: Words,
+    pub words: CyclictestWords,
 }
 
 /// Number of values of an option.
@@ -299,7 +299,7 @@ pub fn parse(line: Vec<OsString>) -> Result<CyclictestArguments> {
         }
     }
     let ours = in_our_words(&matches, &Host::here().allowed_cpus()?)?;
-    let words = Words {
+    let words = CyclictestWords {
         quiet: matches.get_flag("quiet"),
         verbose: matches.get_flag("verbose"),
         sums: is_set(&matches, "histofall"),

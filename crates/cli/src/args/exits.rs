@@ -9,7 +9,7 @@ use vmnoise_feed::FeedAddress;
 
 use super::times::{duration, noise};
 use crate::frame;
-use crate::output::exits::hist::Histogram;
+use crate::output::exits::hist::ExitsHistOptions;
 use crate::output::format::Format;
 use vmnoise_rights::account::{self, Account};
 
@@ -119,7 +119,7 @@ pub struct ExitsHistArguments {
     #[command(flatten)]
     pub common: ExitsCommon,
     #[command(flatten)]
-    pub histogram: Histogram,
+    pub histogram: ExitsHistOptions,
     /// Print the result in this format
     #[arg(long, value_enum, default_value_t = Format::Text)]
     pub format: Format,

@@ -1,6 +1,6 @@
 //! Limits of `vmnoise run --fit`.
 
-use vmnoise_judge::fitness::{Figure, Limit};
+use vmnoise_judge::fitness::{FitnessLimit, LimitedFigure};
 
 use crate::units::{Bare, parse_time};
 
@@ -8,7 +8,7 @@ use crate::units::{Bare, parse_time};
 ///
 /// # Errors
 /// A sentence that says what is wrong and what is accepted.
-pub fn fit_limit(text: &str) -> Result<Limit, String> {
+pub fn fit_limit(text: &str) -> Result<FitnessLimit, String> {
     let help = "write noise<1%, max<1ms, or both with a comma between them";
     let (name, below) = text
         .split_once('<')
@@ -27,13 +27,13 @@ pub fn fit_limit(text: &str) -> Result<Limit, String> {
                     "`{below}` is no percentage from 0.0001% to 100%; write noise<1%, for example"
                 )
             })?;
-            Ok(Limit {
-                figure: Figure::Noise,
+            Ok(FitnessLimit {
+                figure: LimitedFigure::Noise,
                 below: ppm as u64,
             })
         }
-        "max" => Ok(Limit {
-            figure: Figure::Max,
+        "max" => Ok(FitnessLimit {
+            figure: LimitedFigure::Max,
             below: parse_time(below, Bare::Microseconds)?,
         }),
         other => Err(format!("there is no figure `{other}`; {help}")),
@@ -47,11 +47,11 @@ mod tests {
     #[test]
     fn limits_are_read() {
         let below = |text| fit_limit(text).map(|it| (it.figure, it.below));
-        assert_eq!(below("noise<1%"), Ok((Figure::Noise, 10_000)));
-        assert_eq!(below(" noise < 0.05 %"), Ok((Figure::Noise, 500)));
-        assert_eq!(below("noise<0.0001%"), Ok((Figure::Noise, 1)));
-        assert_eq!(below("max<1ms"), Ok((Figure::Max, 1_000_000)));
-        assert_eq!(below("max<50"), Ok((Figure::Max, 50_000)));
+        assert_eq!(below("noise<1%"), Ok((LimitedFigure::Noise, 10_000)));
+        assert_eq!(below(" noise < 0.05 %"), Ok((LimitedFigure::Noise, 500)));
+        assert_eq!(below("noise<0.0001%"), Ok((LimitedFigure::Noise, 1)));
+        assert_eq!(below("max<1ms"), Ok((LimitedFigure::Max, 1_000_000)));
+        assert_eq!(below("max<50"), Ok((LimitedFigure::Max, 50_000)));
         for wrong in [
             "noise",
             "noise<1",

@@ -5,7 +5,7 @@ use clap::Parser;
 use vmnoise_events::Policy;
 
 use super::{Arguments, Command, OsnoiseArguments, OsnoiseMode, TimerlatArguments, TimerlatMode};
-use crate::args::timerlat::DmaLatency;
+use crate::args::timerlat::DmaLatencyLimit;
 use crate::run::at_stop::StackFormat;
 use crate::run::reaction::action::Action;
 
@@ -151,7 +151,7 @@ fn timerlat_takes_its_own() {
         it.deepest_idle_state == Some(1)
     });
     timerlat("--dma-latency 10", |it| {
-        it.dma_latency == DmaLatency::Us(10)
+        it.dma_latency == DmaLatencyLimit::Us(10)
     });
     timerlat("--dump-tasks", |it| it.dump_tasks);
     timerlat("--no-aa", |it| it.no_aa);

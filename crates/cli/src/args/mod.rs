@@ -57,9 +57,9 @@ pub use report::ReportArguments;
 pub use run::RunArguments;
 pub use scale::{CollectiveName, ScaleArguments};
 pub use schedule::ScheduleArguments;
-pub use shared::Shared;
+pub use shared::SharedArguments;
 pub use timerlat::{
-    DmaLatency, TIMERLAT_TRACE_FILE, TimerlatArguments, TimerlatCommon, TimerlatMode,
+    DmaLatencyLimit, TIMERLAT_TRACE_FILE, TimerlatArguments, TimerlatCommon, TimerlatMode,
     TimerlatTopArguments,
 };
 pub use tune_timer::TuneTimerArguments;

@@ -5,13 +5,13 @@ use std::path::PathBuf;
 use clap::{Args, Subcommand};
 use vmnoise_events::Policy;
 
-use super::Shared;
+use super::SharedArguments;
 use super::priority;
 use super::times::{osnoise_period, osnoise_runtime, threshold};
 use crate::feed::receiver::FeedFrom;
 use crate::frame;
 use crate::output::format::Format;
-use crate::output::osnoise_hist::Buckets;
+use crate::output::osnoise_hist::NoiseBuckets;
 
 /// File of the saved trace, as in rtla.
 pub const TRACE_FILE: &str = "osnoise_trace.txt";
@@ -41,7 +41,7 @@ pub enum OsnoiseMode {
 #[derive(Debug, Args)]
 pub struct OsnoiseCommon {
     #[command(flatten)]
-    pub shared: Shared,
+    pub shared: SharedArguments,
     /// Measure the time taken from this thread while runnable; poll nothing
     ///
     /// The id of a thread; a process id means its first thread. The thread may move between CPUs.
@@ -120,7 +120,7 @@ pub struct OsnoiseHistArguments {
     #[command(flatten)]
     pub common: OsnoiseCommon,
     #[command(flatten)]
-    pub buckets: Buckets,
+    pub buckets: NoiseBuckets,
 }
 
 /// `vmnoise osnoise trace`.

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 
-use vmnoise_judge::fitness::Limit;
+use vmnoise_judge::fitness::FitnessLimit;
 
 use super::fit::fit_limit;
 use super::times::duration;
@@ -41,7 +41,7 @@ pub struct RunArguments {
         default_value = "noise<1%",
         value_parser = fit_limit
     )]
-    pub fit: Vec<Limit>,
+    pub fit: Vec<FitnessLimit>,
     /// Repeat an unfit run up to this many times
     #[arg(long, value_name = "N", default_value_t = 0)]
     pub retry: u32,

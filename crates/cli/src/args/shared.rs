@@ -6,13 +6,13 @@ use clap::Args;
 
 use super::times::{duration, warm_up};
 use crate::args::unsupported_options::UnsupportedOptions;
-use crate::run::Run;
+use crate::run::RunRequest;
 use crate::run::reaction::action::{self, Action};
 use vmnoise_rights::account::{self, Account};
 
 /// CPUs, duration, actions and output of a measurement.
 #[derive(Debug, Args)]
-pub struct Shared {
+pub struct SharedArguments {
     /// Measure these CPUs, such as 1,3-5 [default: all allowed CPUs]
     #[arg(short, long, value_name = "LIST")]
     pub cpus: Option<String>,
@@ -50,15 +50,15 @@ pub struct Shared {
     pub output: Option<PathBuf>,
 }
 
-impl Shared {
+impl SharedArguments {
     /// Returns the run's options, except those of its trace.
-    pub fn run(&self) -> Run {
-        Run {
+    pub fn run(&self) -> RunRequest {
+        RunRequest {
             output: self.output.clone(),
             on_threshold: self.on_threshold.clone(),
             on_end: self.on_end.clone(),
             user: self.user.clone(),
-            ..Run::default()
+            ..RunRequest::default()
         }
     }
 

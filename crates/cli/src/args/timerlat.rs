@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use clap::{Args, Subcommand};
 use vmnoise_events::Policy;
 
-use super::Shared;
+use super::SharedArguments;
 use super::priority;
 use super::times::{MS, threshold, within};
 use crate::args::unsupported_options::UnsupportedTimerOptions;
@@ -14,8 +14,8 @@ use crate::feed::receiver::FeedFrom;
 use crate::frame;
 use crate::output::format::LatencyFormat;
 use crate::output::timerlat::exports::Exports;
-use crate::output::timerlat::hist::Buckets;
-use crate::output::timerlat::top::Asked;
+use crate::output::timerlat::hist::LatencyBuckets;
+use crate::output::timerlat::top::TopOptions;
 use crate::run::at_stop::{AskedAtStop, StackFormat};
 use crate::units::Bare;
 
@@ -47,7 +47,7 @@ pub enum TimerlatMode {
 #[derive(Debug, Args)]
 pub struct TimerlatCommon {
     #[command(flatten)]
-    pub shared: Shared,
+    pub shared: SharedArguments,
     /// Wake each task at this interval, 50us to 1s
     #[arg(short, long, value_name = "TIME", default_value = "1ms", value_parser = timer_period)]
     pub period: u64,
@@ -103,7 +103,7 @@ pub struct TimerlatCommon {
     ///
     /// vmnoise writes the limit to /dev/cpu_dma_latency, as cyclictest does.
     #[arg(long, value_name = "TIME", default_value = "0us", value_parser = dma_latency)]
-    pub dma_latency: DmaLatency,
+    pub dma_latency: DmaLatencyLimit,
     /// Disable idle states deeper than this on measured CPUs; -1 is all
     #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = clap::value_parser!(i32).range(-1..=99))]
     pub deepest_idle_state: Option<i32>,
@@ -137,7 +137,7 @@ impl TimerlatCommon {
 
 /// Limit for the wake-up latency of idle CPUs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum DmaLatency {
+pub enum DmaLatencyLimit {
     /// No limit.
     Off,
     /// Limit in microseconds.
@@ -167,8 +167,8 @@ pub struct TimerlatTopArguments {
 
 impl TimerlatTopArguments {
     /// Returns the options of the table.
-    pub fn asked(&self) -> Asked {
-        Asked {
+    pub fn asked(&self) -> TopOptions {
+        TopOptions {
             format: self.format,
             quiet: self.quiet,
             nano: self.common.nano,
@@ -187,7 +187,7 @@ pub struct TimerlatHistArguments {
     #[command(flatten)]
     pub common: TimerlatCommon,
     #[command(flatten)]
-    pub buckets: Buckets,
+    pub buckets: LatencyBuckets,
 }
 
 /// `vmnoise timerlat trace`.
@@ -208,9 +208,9 @@ fn alignment(text: &str) -> Result<u64, String> {
     within(text, Bare::Microseconds, 0, 1_000 * MS, "0 to 1s")
 }
 
-fn dma_latency(text: &str) -> Result<DmaLatency, String> {
+fn dma_latency(text: &str) -> Result<DmaLatencyLimit, String> {
     if text == "off" {
-        return Ok(DmaLatency::Off);
+        return Ok(DmaLatencyLimit::Off);
     }
     let ns = within(
         text,
@@ -219,7 +219,7 @@ fn dma_latency(text: &str) -> Result<DmaLatency, String> {
         10 * MS,
         "0 to 10ms, as in rtla",
     )?;
-    Ok(DmaLatency::Us(
+    Ok(DmaLatencyLimit::Us(
         i32::try_from(ns / 1_000).unwrap_or(i32::MAX),
     ))
 }

@@ -4,27 +4,27 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
-use vmnoise_events::{RunFacts, Workload};
+use vmnoise_events::{MeasuringCommand, RunFacts};
 use vmnoise_explain::{JoinOptions, Joiner};
 use vmnoise_judge::check::{
-    Budget, Evidence, EvidenceReader, JoinedEvidenceReader, Judged, Verdict,
+    Budget, BudgetEvidence, CheckVerdict, EvidenceReader, JoinedEvidenceReader, LimitVerdict,
 };
-use vmnoise_judge::compare::Span;
+use vmnoise_judge::compare::StreamSpan;
 
-use super::join::{Both, Step};
-use super::replay::Recording;
+use super::join::{Both, JoinStep};
+use super::replay::ReplayedRecording;
 use crate::args::CheckArguments;
 use crate::args::budget::{cnf, file};
 use crate::output;
-use crate::output::check::{Checked, render};
+use crate::output::check::{CheckResult, render};
 use crate::output::format::CheckFormat;
 use crate::progress;
 use crate::run::files;
 use crate::say;
-use crate::status::{Status, UsageError};
+use crate::status::{ExitStatus, UsageError};
 
 /// Judges the recording, prints the verdict, and writes it next to the recording.
-pub fn run(arguments: &CheckArguments) -> Result<Status> {
+pub fn run(arguments: &CheckArguments) -> Result<ExitStatus> {
     let path = &arguments.recording;
     progress::expect(path, 2);
     let (facts, span) = look(path)?;
@@ -36,9 +36,9 @@ pub fn run(arguments: &CheckArguments) -> Result<Status> {
         ),
         None => (say::name_of(path), read(path, &facts, span, &budget)?),
     };
-    let checked = Checked {
+    let checked = CheckResult {
         file,
-        judged: Judged::new(&budget, &evidence),
+        judged: CheckVerdict::new(&budget, &evidence),
         evidence: &evidence,
     };
     // Print first, because the verdict is needed even if the file cannot be written.
@@ -47,17 +47,17 @@ pub fn run(arguments: &CheckArguments) -> Result<Status> {
         say::say(format_args!("{error:#}: the verdict is only printed"));
     }
     Ok(match checked.judged.verdict {
-        Verdict::Pass | Verdict::Warn => Status::Ok,
-        Verdict::Fail => Status::Limit,
-        Verdict::CannotTell => Status::MachineCannot,
+        LimitVerdict::Pass | LimitVerdict::Warn => ExitStatus::Ok,
+        LimitVerdict::Fail => ExitStatus::Limit,
+        LimitVerdict::CannotTell => ExitStatus::MachineCannot,
     })
 }
 
 /// Reads the facts of a recording and the time that it measured.
-fn look(path: &Path) -> Result<(RunFacts, Span)> {
-    let mut recording = Recording::open_file(path)?;
+fn look(path: &Path) -> Result<(RunFacts, StreamSpan)> {
+    let mut recording = ReplayedRecording::open_file(path)?;
     let facts = recording.facts.clone();
-    if facts.workload == Workload::Exits {
+    if facts.workload == MeasuringCommand::Exits {
         return Err(UsageError(format!(
             "{} is of `vmnoise exits`, which has neither gaps nor wake-ups: check recordings of `microvm`, `osnoise` or \
              `timerlat`",
@@ -68,8 +68,13 @@ fn look(path: &Path) -> Result<(RunFacts, Span)> {
     Ok((facts, recording.span()))
 }
 
-fn read(path: &Path, facts: &RunFacts, span: Span, budget: &Budget) -> Result<Evidence> {
-    let mut recording = Recording::open_file(path)?;
+fn read(
+    path: &Path,
+    facts: &RunFacts,
+    span: StreamSpan,
+    budget: &Budget,
+) -> Result<BudgetEvidence> {
+    let mut recording = ReplayedRecording::open_file(path)?;
     let mut reader = EvidenceReader::new(facts, span, budget);
     recording.each(|event| {
         reader.push(event);
@@ -80,7 +85,12 @@ fn read(path: &Path, facts: &RunFacts, span: Span, budget: &Budget) -> Result<Ev
 }
 
 /// Reads a guest's recording joined with its host's. Refuses two that do not belong together.
-fn read_joined(guest: &Path, host: &Path, span: Span, budget: &Budget) -> Result<Evidence> {
+fn read_joined(
+    guest: &Path,
+    host: &Path,
+    span: StreamSpan,
+    budget: &Budget,
+) -> Result<BudgetEvidence> {
     progress::expect(host, 2);
     let pairs = Both::open(guest, host)?.pair(None)?;
     let mut both = Both::open(guest, host)?;
@@ -93,9 +103,9 @@ fn read_joined(guest: &Path, host: &Path, span: Span, budget: &Budget) -> Result
     let mut joiner = Joiner::new(facts, &both.host.facts, pairs, options).with_intervals();
     both.play(&mut joiner, &mut |step| {
         match step {
-            Step::Guest(event) => reader.guest(event),
-            Step::Explained(joiner) => reader.take(joiner),
-            Step::Host(_) => {}
+            JoinStep::Guest(event) => reader.guest(event),
+            JoinStep::Explained(joiner) => reader.take(joiner),
+            JoinStep::Host(_) => {}
         }
         Ok(())
     })?;
@@ -123,7 +133,7 @@ fn budget(arguments: &CheckArguments, facts: &RunFacts) -> Result<Budget> {
         let more = cnf::of_environment(facts.workload, |name| std::env::var(name).ok());
         budget.add_what_is_not_limited(more.map_err(UsageError)?);
     }
-    if facts.workload == Workload::Timerlat
+    if facts.workload == MeasuringCommand::Timerlat
         && let Some(other) = budget
             .requirements
             .iter()
@@ -147,7 +157,7 @@ fn budget(arguments: &CheckArguments, facts: &RunFacts) -> Result<Budget> {
 
 /// Writes the verdict next to the recording, so that it is found with it: run.vmn gets
 /// run.vmn.verdict.json.
-fn leave_beside(recording: &Path, checked: &Checked<'_>) -> Result<()> {
+fn leave_beside(recording: &Path, checked: &CheckResult<'_>) -> Result<()> {
     let mut path = recording.as_os_str().to_owned();
     path.push(".verdict.json");
     let path = PathBuf::from(path);

@@ -5,20 +5,22 @@ use std::path::Path;
 use anyhow::Result;
 use vmnoise_events::RunFacts;
 use vmnoise_judge::compare::{
-    Kind, MOST_RUNS, Measured, Measuring, Span, WINDOWS, compare, compare_groups,
+    MOST_RUNS, Measuring, RecordingKind, RunFigures, StreamSpan, WINDOWS, compare, compare_groups,
 };
 
-use super::replay::Recording;
+use super::replay::ReplayedRecording;
 use crate::args::CompareArguments;
-use crate::args::condition::{Bound, Condition};
-use crate::output::compare::{Checked, Compared, Comparison, Run, TwoGroups, print};
+use crate::args::condition::{Bound, FigureCondition};
+use crate::output::compare::{
+    CheckedCondition, ComparedRun, Comparison, ComparisonResult, TwoGroups, print,
+};
 use crate::progress;
 use crate::say;
-use crate::status::{Status, UsageError};
+use crate::status::{ExitStatus, UsageError};
 use crate::units::seconds;
 
 /// Compares the recordings, prints the result, and returns whether a condition holds.
-pub fn run(arguments: &CompareArguments) -> Result<Status> {
+pub fn run(arguments: &CompareArguments) -> Result<ExitStatus> {
     let paths = [
         &arguments.recordings[..],
         &arguments.before,
@@ -39,15 +41,15 @@ pub fn run(arguments: &CompareArguments) -> Result<Status> {
         .iter()
         .map(|(_, (facts, _))| facts.options.threshold_ns);
     let threshold_ns = match kind {
-        Kind::Gaps => thresholds.max().unwrap_or(0),
-        Kind::Wakeups | Kind::Exits => 0,
+        RecordingKind::Gaps => thresholds.max().unwrap_or(0),
+        RecordingKind::Wakeups | RecordingKind::Exits => 0,
     };
     let shortest_ns = looks.iter().map(|(_, (_, span))| span.ns()).min();
     let window_ns = (shortest_ns.unwrap_or(0) / WINDOWS).max(kind.shortest_window_ns());
     let mut runs = Vec::new();
     for (path, (facts, _)) in looks {
         let measured = measure(path, &facts, threshold_ns, window_ns)?;
-        runs.push(Run {
+        runs.push(ComparedRun {
             file: say::name_of(path),
             facts,
             measured,
@@ -63,7 +65,7 @@ pub fn run(arguments: &CompareArguments) -> Result<Status> {
         (0, _) => 1,
         (before, _) => before,
     };
-    let compared = Compared {
+    let compared = ComparisonResult {
         kind,
         threshold_ns,
         window_ns,
@@ -81,7 +83,11 @@ pub fn run(arguments: &CompareArguments) -> Result<Status> {
         .checks
         .iter()
         .any(|check| check.answer.holds != Some(false));
-    Ok(if failed { Status::Limit } else { Status::Ok })
+    Ok(if failed {
+        ExitStatus::Limit
+    } else {
+        ExitStatus::Ok
+    })
 }
 
 /// Refuses groups that are too large for the exact test.
@@ -97,7 +103,7 @@ fn refuse_large(arguments: &CompareArguments) -> Result<()> {
 }
 
 /// Compares the first run with each of the others.
-fn comparisons(runs: &[Run]) -> Vec<Comparison> {
+fn comparisons(runs: &[ComparedRun]) -> Vec<Comparison> {
     let others = (1..).zip(runs.iter().skip(1));
     let compared = others.map(|(second, run)| Comparison {
         second,
@@ -107,8 +113,8 @@ fn comparisons(runs: &[Run]) -> Vec<Comparison> {
 }
 
 /// Compares the first `before` runs with the rest.
-fn two_groups(runs: &[Run], before: usize) -> TwoGroups {
-    let measured: Vec<&Measured> = runs.iter().map(|run| &run.measured).collect();
+fn two_groups(runs: &[ComparedRun], before: usize) -> TwoGroups {
+    let measured: Vec<&RunFigures> = runs.iter().map(|run| &run.measured).collect();
     // Times are in RFC 3339 and UTC, so they sort as text.
     let starts = runs.iter().map(|run| run.facts.started_at.as_str());
     let starts: Vec<&str> = starts.collect();
@@ -121,14 +127,14 @@ fn two_groups(runs: &[Run], before: usize) -> TwoGroups {
 }
 
 /// Returns the kind of all recordings.
-fn kind_of_all(looks: &[(&Path, (RunFacts, Span))]) -> Result<Kind> {
+fn kind_of_all(looks: &[(&Path, (RunFacts, StreamSpan))]) -> Result<RecordingKind> {
     let Some(((first, (facts, _)), others)) = looks.split_first() else {
         return Err(UsageError("name a recording".into()).into());
     };
-    let kind = Kind::of(facts.workload);
+    let kind = RecordingKind::of(facts.workload);
     let other = others
         .iter()
-        .find(|(_, (facts, _))| Kind::of(facts.workload) != kind);
+        .find(|(_, (facts, _))| RecordingKind::of(facts.workload) != kind);
     match other {
         None => Ok(kind),
         Some((other, (others, _))) => Err(UsageError(format!(
@@ -144,7 +150,10 @@ fn kind_of_all(looks: &[(&Path, (RunFacts, Span))]) -> Result<Kind> {
 }
 
 /// Returns the conditions for recordings of this kind.
-fn bounds(conditions: &[Condition], kind: Kind) -> Result<Vec<(&Condition, Bound)>> {
+fn bounds(
+    conditions: &[FigureCondition],
+    kind: RecordingKind,
+) -> Result<Vec<(&FigureCondition, Bound)>> {
     let bounds = conditions.iter().map(|condition| {
         let bound = condition.on(kind);
         let bound = bound.map_err(|wrong| UsageError(format!("--fail-if {condition}: {wrong}")))?;
@@ -154,13 +163,17 @@ fn bounds(conditions: &[Condition], kind: Kind) -> Result<Vec<(&Condition, Bound
 }
 
 /// Tests the conditions on every run from `first` on.
-fn checks(bounds: &[(&Condition, Bound)], runs: &[Run], first: usize) -> Vec<Checked> {
+fn checks(
+    bounds: &[(&FigureCondition, Bound)],
+    runs: &[ComparedRun],
+    first: usize,
+) -> Vec<CheckedCondition> {
     let checks = bounds
         .iter()
         .flat_map(|bound| (first..runs.len()).map(move |run| (bound, run)));
     let checks = checks.map(|((condition, bound), run)| {
         let measured = &runs[run].measured;
-        Checked {
+        CheckedCondition {
             condition: condition.to_string(),
             run,
             unit: bound.figure.unit(),
@@ -171,9 +184,9 @@ fn checks(bounds: &[(&Condition, Bound)], runs: &[Run], first: usize) -> Vec<Che
 }
 
 /// Reports recordings of the same run, which suggest a mistyped name.
-fn report_same(runs: &[Run]) {
+fn report_same(runs: &[ComparedRun]) {
     for (nth, run) in runs.iter().enumerate() {
-        let its = |other: &&Run| {
+        let its = |other: &&ComparedRun| {
             let (its, own) = (&other.facts, &run.facts);
             its.started_at == own.started_at && its.host.name == own.host.name
         };
@@ -187,7 +200,7 @@ fn report_same(runs: &[Run]) {
 }
 
 /// Reports runs of different length, because a longer run has a larger maximum by its length alone.
-fn report_unlike(runs: &[Run]) {
+fn report_unlike(runs: &[ComparedRun]) {
     let lengths_ns = runs.iter().map(|run| run.measured.runtime_ns);
     let shortest_ns = lengths_ns.clone().min().unwrap_or(0);
     let longest_ns = lengths_ns.max().unwrap_or(0);
@@ -202,13 +215,13 @@ fn report_unlike(runs: &[Run]) {
 }
 
 /// Reads the facts of a recording and the time that it measured.
-fn look(path: &Path) -> Result<(RunFacts, Span)> {
-    let mut recording = Recording::open(path)?;
+fn look(path: &Path) -> Result<(RunFacts, StreamSpan)> {
+    let mut recording = ReplayedRecording::open(path)?;
     Ok((recording.facts.clone(), recording.span()))
 }
 
-fn measure(path: &Path, facts: &RunFacts, threshold_ns: u64, window_ns: u64) -> Result<Measured> {
-    let mut recording = Recording::open(path)?;
+fn measure(path: &Path, facts: &RunFacts, threshold_ns: u64, window_ns: u64) -> Result<RunFigures> {
+    let mut recording = ReplayedRecording::open(path)?;
     let mut measuring = Measuring::new(facts, threshold_ns, window_ns);
     recording.each(|event| {
         measuring.push(event);

@@ -9,17 +9,17 @@ use vmnoise_workload::{microvm, tsc};
 use crate::args::DoctorArguments;
 use crate::feed::receiver::{self, FeedFrom, Transport};
 use crate::run::{cpus, machine, vcpus};
-use crate::status::Status;
+use crate::status::ExitStatus;
 use crate::{output, rights};
 
 /// Tries every probe and prints the table; returns status 3 if the microVM cannot run.
-pub fn run(arguments: &DoctorArguments) -> Result<Status> {
+pub fn run(arguments: &DoctorArguments) -> Result<ExitStatus> {
     vmnoise_rights::begin(None)?;
     let (mut table, status) = match microvm::offer() {
-        Ok(offer) => (cpus::probe_status::of_offer(&offer), Status::Ok),
+        Ok(offer) => (cpus::probe_status::of_offer(&offer), ExitStatus::Ok),
         Err(error) => (
             vec![cpus::probe_status::no_microvm(&error)],
-            Status::MachineCannot,
+            ExitStatus::MachineCannot,
         ),
     };
     let survey: Vec<ProbeStatus> = vmnoise_tracer::survey();

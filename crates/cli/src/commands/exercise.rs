@@ -5,28 +5,30 @@ use std::cell::RefCell;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
-use vmnoise_workload::microvm::exercise::{self as guest, Config, Exercise, Exercised, Kind};
+use vmnoise_workload::microvm::exercise::{
+    self as guest, Exercise, ExerciseConfig, ExerciseResult, ExitHandler,
+};
 
 use crate::args::MicrovmArguments;
 use crate::interrupt;
-use crate::output::exercise::{Document, Options, print};
+use crate::output::exercise::{ExerciseDocument, ExerciseOptions, print};
 use crate::progress::TimeLine;
 use crate::rights;
-use crate::run::{Machine, machine};
-use crate::status::{MachineCannot, Status};
+use crate::run::{LocalMachine, machine};
+use crate::status::{ExitStatus, MachineCannot};
 
 /// Runs the exercise, prints the result, and fails if the guest's actions made no exits.
 pub fn run(
     exercise: Exercise,
     cpus: Vec<u32>,
     arguments: &MicrovmArguments,
-    machine: &Machine,
-) -> Result<Status> {
+    machine: &LocalMachine,
+) -> Result<ExitStatus> {
     vmnoise_rights::begin(arguments.user.as_ref())?;
     interrupt::catch().context("catching Ctrl-C")?;
     machine.keep_off(&cpus, None)?;
     let started_at = jiff::Timestamp::now().to_string();
-    let config = Config {
+    let config = ExerciseConfig {
         exercise,
         cpus: cpus.clone(),
         duration: Duration::from_nanos(arguments.duration),
@@ -44,25 +46,30 @@ pub fn run(
     let rows = guest.run(&is_enough);
     drop(line);
     let rows = rows.map_err(cannot)?;
-    let options = Options {
+    let options = ExerciseOptions {
         exercise,
         cpus,
         duration_ns: arguments.duration,
         priority: arguments.priority,
     };
     print(
-        &Document::new(&machine.facts, started_at, options, config.tsc_hz, &rows),
+        &ExerciseDocument::new(&machine.facts, started_at, options, config.tsc_hz, &rows),
         arguments.format,
     )?;
-    match rows.iter().find(|row| row.kind() == Some(Kind::None)) {
-        Some(row) if exercise.kind() != Kind::None => Err(not_to_this_kvm(exercise, row).into()),
-        _ => Ok(Status::Ok),
+    match rows
+        .iter()
+        .find(|row| row.kind() == Some(ExitHandler::None))
+    {
+        Some(row) if exercise.kind() != ExitHandler::None => {
+            Err(not_to_this_kvm(exercise, row).into())
+        }
+        _ => Ok(ExitStatus::Ok),
     }
 }
 
 /// Returns the error for actions that made no exit to KVM. PVM runs guests as user programs, so
 /// some actions never reach it.
-fn not_to_this_kvm(exercise: Exercise, row: &Exercised) -> MachineCannot {
+fn not_to_this_kvm(exercise: Exercise, row: &ExerciseResult) -> MachineCannot {
     let (name, cpu, count) = (exercise.name(), row.cpu, row.count);
     let exits = row.kvm.exits.unwrap_or(0);
     MachineCannot(format!(

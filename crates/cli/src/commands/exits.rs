@@ -5,9 +5,9 @@ use std::io::IsTerminal;
 use std::path::Path;
 
 use anyhow::{Context, Result};
-use vmnoise_events::{ExitFilter, Options, RunFacts, Workload};
-use vmnoise_host::{Vm, cpu_list};
-use vmnoise_rights::Work;
+use vmnoise_events::{ExitFilter, MeasuringCommand, RunFacts, RunOptions};
+use vmnoise_host::{VmProcess, cpu_list};
+use vmnoise_rights::AttachedWork;
 use vmnoise_tracer::{ExitTracer, LoadError, Streaming, VmSearch};
 
 use crate::args::{ExitsArguments, ExitsCommon, ExitsMode, ExitsTopArguments, reason_names};
@@ -16,23 +16,25 @@ use crate::output::exits::{ExitsView, Layout};
 use crate::output::format::Format;
 use crate::output::vm_list;
 use crate::rights;
-use crate::run::vcpus::{Vcpus, is_called, probe_status};
-use crate::run::{FOREVER_NS, Frame, Machine, Meanwhile, Run, View, machine, run_measurement};
+use crate::run::vcpus::{ExitProbes, is_called, probe_status};
+use crate::run::{
+    FOREVER_NS, FrameStart, LocalMachine, Meanwhile, RunRequest, View, machine, run_measurement,
+};
 use crate::say;
-use crate::status::{MachineCannot, Status, UsageError};
+use crate::status::{ExitStatus, MachineCannot, UsageError};
 
 /// Room for vCPUs that start during the run.
 const ROOM_TO_GROW: usize = 256;
 
 /// Counts exits, prints the result, and returns the status.
-pub fn run(arguments: &ExitsArguments) -> Result<Status> {
+pub fn run(arguments: &ExitsArguments) -> Result<ExitStatus> {
     if arguments.list {
         // Tenants choose the names that this reads, so rights are given up first.
         vmnoise_rights::begin(None)?;
         let search = VmSearch::here();
-        rights::keep(&[Work::FindVms])?;
+        rights::keep(&[AttachedWork::FindVms])?;
         vm_list::print(&search.vms(), arguments.top.format)?;
-        return Ok(Status::Ok);
+        return Ok(ExitStatus::Ok);
     }
     match &arguments.mode {
         None => run_top(&arguments.top),
@@ -48,9 +50,9 @@ pub fn run(arguments: &ExitsArguments) -> Result<Status> {
     }
 }
 
-fn run_top(arguments: &ExitsTopArguments) -> Result<Status> {
+fn run_top(arguments: &ExitsTopArguments) -> Result<ExitStatus> {
     let draws = arguments.format == Format::Text && std::io::stdout().is_terminal();
-    let frame = frame::of::<frame::Vcpus>(draws && !arguments.quiet);
+    let frame = frame::of::<frame::VcpusView>(draws && !arguments.quiet);
     let meanwhile = match draws {
         _ if arguments.quiet || frame.is_some() => Meanwhile::Nothing,
         true => Meanwhile::Own,
@@ -60,8 +62,12 @@ fn run_top(arguments: &ExitsTopArguments) -> Result<Status> {
     count(&arguments.common, view, frame)
 }
 
-fn count(arguments: &ExitsCommon, mut view: ExitsView, frame: Option<Frame>) -> Result<Status> {
-    let machine = Machine::read()?;
+fn count(
+    arguments: &ExitsCommon,
+    mut view: ExitsView,
+    frame: Option<FrameStart>,
+) -> Result<ExitStatus> {
+    let machine = LocalMachine::read()?;
     let filter = filter(arguments, machine.facts.kvm_module.as_deref())?;
     let streaming = streaming(arguments, &view)?;
     let search = VmSearch::here();
@@ -71,10 +77,10 @@ fn count(arguments: &ExitsCommon, mut view: ExitsView, frame: Option<Frame>) -> 
     if !arguments.feed.is_empty() {
         vmnoise_rights::check_feed()?;
     }
-    let run = Run {
+    let run = RunRequest {
         output: arguments.output.clone(),
         user: arguments.user.clone(),
-        ..Run::default()
+        ..RunRequest::default()
     };
     let status = run_measurement(&run, &mut view, frame, |_| {
         set_up(arguments, filter, streaming, &machine, search, vms)
@@ -92,10 +98,10 @@ fn set_up(
     arguments: &ExitsCommon,
     filter: ExitFilter,
     streaming: Streaming,
-    machine: &Machine,
+    machine: &LocalMachine,
     search: VmSearch,
-    vms: Vec<Vm>,
-) -> Result<(RunFacts, Vcpus)> {
+    vms: Vec<VmProcess>,
+) -> Result<(RunFacts, ExitProbes)> {
     let vcpus: usize = vms.iter().map(|vm| vm.vcpus.len()).sum();
     let room = u32::try_from(vcpus * 2 + ROOM_TO_GROW).unwrap_or(u32::MAX);
     let mut tracer = ExitTracer::load(room, streaming).map_err(refusal)?;
@@ -108,19 +114,25 @@ fn set_up(
     if arguments.output.is_some() {
         probe_statuses.push(probe_status::of_clocks(&tracer, &search));
     }
-    let options = Options {
+    let options = RunOptions {
         duration_ns: arguments.duration.unwrap_or(FOREVER_NS),
         threshold_ns: arguments.threshold.unwrap_or(0),
         period_ns: 1_000_000_000,
         top: arguments.timeline.unwrap_or(0),
         trace: streaming != Streaming::Off,
         exits: Some(filter),
-        ..Options::default()
+        ..RunOptions::default()
     };
     let (tsc_hz, witnesses) = (machine::tsc_hz(), tracer.witnesses());
-    let facts = machine.facts_of_run(Workload::Exits, options, tsc_hz, witnesses, probe_statuses);
+    let facts = machine.facts_of_run(
+        MeasuringCommand::Exits,
+        options,
+        tsc_hz,
+        witnesses,
+        probe_statuses,
+    );
     let (feeds, detail) = (&arguments.feed, arguments.feed_detail);
-    let source = Vcpus::new(machine.here(), &facts, tracer, search, vms, feeds, detail)?;
+    let source = ExitProbes::new(machine.here(), &facts, tracer, search, vms, feeds, detail)?;
     Ok((facts, source))
 }
 
@@ -166,7 +178,7 @@ fn require_kvm() -> Result<()> {
 }
 
 /// Refuses the name of an unknown VM, because the run would measure nothing.
-fn refuse_unknown_vm(filter: &ExitFilter, vms: &[Vm]) -> Result<()> {
+fn refuse_unknown_vm(filter: &ExitFilter, vms: &[VmProcess]) -> Result<()> {
     let Some(wanted) = &filter.vm else {
         return Ok(());
     };

@@ -2,34 +2,34 @@
 //! recording with its host's.
 
 use anyhow::Result;
-use vmnoise_events::{RunFacts, Workload};
+use vmnoise_events::{MeasuringCommand, RunFacts};
 
 use super::join;
-use super::replay::Recording;
+use super::replay::ReplayedRecording;
 use crate::args::ExplainArguments;
 use crate::output::exits::{ExitsView, Layout};
 use crate::output::format::{Format, LatencyFormat};
 use crate::output::summary_view::Final;
-use crate::output::timerlat::top::Top;
+use crate::output::timerlat::top::LatencyTop;
 use crate::output::trace::Trace;
 use crate::progress;
-use crate::run::{Meanwhile, Session, Shown, View};
-use crate::status::Status;
+use crate::run::{Meanwhile, Session, TerminalView, View};
+use crate::status::ExitStatus;
 
 /// Prints the summary of the recording. If the file ends early, prints the readable part, and the
 /// fault on stderr.
-pub fn run(arguments: &ExplainArguments) -> Result<Status> {
+pub fn run(arguments: &ExplainArguments) -> Result<ExitStatus> {
     if let Some(host) = &arguments.host {
         return join::run(arguments, host);
     }
     if arguments.trace {
         progress::none();
     }
-    let mut recording = Recording::open(&arguments.recording)?;
+    let mut recording = ReplayedRecording::open(&arguments.recording)?;
     let facts = recording.facts.clone();
     let mut view = view(arguments, &facts);
     view.begin(&facts);
-    let mut session = Session::new(&facts, None, Shown::new(&mut *view, None));
+    let mut session = Session::new(&facts, None, TerminalView::new(&mut *view, None));
     recording.each(|event| {
         session.accept(event);
         Ok(())
@@ -41,12 +41,12 @@ pub fn run(arguments: &ExplainArguments) -> Result<Status> {
 fn view(arguments: &ExplainArguments, facts: &RunFacts) -> Box<dyn View> {
     let format = arguments.format;
     match (facts.workload, arguments.trace) {
-        (Workload::Exits, true) => Box::new(ExitsView::new(Layout::Trace, format)),
-        (Workload::Exits, false) => {
+        (MeasuringCommand::Exits, true) => Box::new(ExitsView::new(Layout::Trace, format)),
+        (MeasuringCommand::Exits, false) => {
             Box::new(ExitsView::new(Layout::Top(Meanwhile::Nothing), format))
         }
-        (Workload::Timerlat, true) => Box::new(Trace::of_wakeups(false, true)),
-        (Workload::Timerlat, false) => Box::new(Top::of_recording(match format {
+        (MeasuringCommand::Timerlat, true) => Box::new(Trace::of_wakeups(false, true)),
+        (MeasuringCommand::Timerlat, false) => Box::new(LatencyTop::of_recording(match format {
             Format::Text => LatencyFormat::Text,
             Format::Json => LatencyFormat::Json,
         })),

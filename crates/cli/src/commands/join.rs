@@ -4,19 +4,19 @@
 use std::path::Path;
 
 use anyhow::Result;
-use vmnoise_events::{Event, RunFacts, Workload};
+use vmnoise_events::{Event, MeasuringCommand, RunFacts};
 use vmnoise_explain::{JoinError, JoinOptions, Joiner, Matcher, Pairs};
 
-use super::replay::Recording;
+use super::replay::ReplayedRecording;
 use crate::args::ExplainArguments;
 use crate::output::format::Format;
-use crate::output::join::{Joined, refusal};
+use crate::output::join::{JoinResult, refusal};
 use crate::progress;
-use crate::status::{Status, UsageError};
+use crate::status::{ExitStatus, UsageError};
 
 /// Joins the recordings and prints the result. If a file ends early, joins the readable part, and
 /// prints the fault on stderr.
-pub fn run(arguments: &ExplainArguments, host: &Path) -> Result<Status> {
+pub fn run(arguments: &ExplainArguments, host: &Path) -> Result<ExitStatus> {
     let guest = arguments.recording.as_path();
     for path in [guest, host] {
         progress::expect(path, 2);
@@ -38,7 +38,7 @@ pub fn run(arguments: &ExplainArguments, host: &Path) -> Result<Status> {
     let mut joiner = Joiner::new(&both.guest.facts, &both.host.facts, pairs, options);
     Both::open(guest, host)?.play(&mut joiner, &mut |_| Ok(()))?;
     let run = joiner.finish();
-    let joined = Joined {
+    let joined = JoinResult {
         guest: &both.guest.facts,
         host: &both.host.facts,
         run: &run,
@@ -51,21 +51,21 @@ pub fn run(arguments: &ExplainArguments, host: &Path) -> Result<Status> {
 pub fn may_be_pair(guest: &RunFacts, host: &RunFacts) -> bool {
     let may_be_guest = matches!(
         guest.workload,
-        Workload::Microvm | Workload::Osnoise | Workload::Timerlat
+        MeasuringCommand::Microvm | MeasuringCommand::Osnoise | MeasuringCommand::Timerlat
     );
-    may_be_guest && host.workload == Workload::Exits
+    may_be_guest && host.workload == MeasuringCommand::Exits
 }
 
 /// A guest's recording and its host's, in one of two passes.
 pub struct Both<'a> {
     /// Recording of the guest.
-    pub guest: Recording<'a>,
+    pub guest: ReplayedRecording<'a>,
     /// Recording of its host.
-    pub host: Recording<'a>,
+    pub host: ReplayedRecording<'a>,
 }
 
 /// Step of the second pass.
-pub enum Step<'a> {
+pub enum JoinStep<'a> {
     /// The joiner is about to take an event of the guest.
     Guest(&'a Event),
     /// The joiner is about to take an event of the host.
@@ -74,7 +74,7 @@ pub enum Step<'a> {
     Explained(&'a mut Joiner),
 }
 
-type OnStep<'a> = &'a mut dyn FnMut(Step<'_>) -> Result<()>;
+type OnStep<'a> = &'a mut dyn FnMut(JoinStep<'_>) -> Result<()>;
 
 impl<'a> Both<'a> {
     /// Opens both for one pass.
@@ -83,8 +83,8 @@ impl<'a> Both<'a> {
     /// If one of them cannot be read, or cannot be read twice.
     pub fn open(guest: &'a Path, host: &'a Path) -> Result<Both<'a>> {
         Ok(Both {
-            guest: Recording::open_file(guest)?,
-            host: Recording::open_file(host)?,
+            guest: ReplayedRecording::open_file(guest)?,
+            host: ReplayedRecording::open_file(host)?,
         })
     }
 
@@ -116,7 +116,7 @@ impl<'a> Both<'a> {
     /// Those of `on_step`.
     pub fn play(&mut self, joiner: &mut Joiner, on_step: OnStep<'_>) -> Result<()> {
         while let Some(event) = self.guest.pull() {
-            on_step(Step::Guest(&event))?;
+            on_step(JoinStep::Guest(&event))?;
             joiner.guest(&event);
             self.hear(joiner, on_step)?;
         }
@@ -129,17 +129,17 @@ impl<'a> Both<'a> {
         while joiner.wants_host() {
             match self.host.pull() {
                 Some(event) => {
-                    on_step(Step::Host(&event))?;
+                    on_step(JoinStep::Host(&event))?;
                     joiner.host(&event);
                 }
                 None => joiner.host_ended(),
             }
         }
-        on_step(Step::Explained(joiner))
+        on_step(JoinStep::Explained(joiner))
     }
 
     /// Reports the parts of both recordings that are not in the result.
-    pub fn report(&mut self) -> Status {
+    pub fn report(&mut self) -> ExitStatus {
         self.guest.report().or(self.host.report())
     }
 }

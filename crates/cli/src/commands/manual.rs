@@ -10,13 +10,13 @@ use clap_mangen::Man;
 
 use crate::args::{Arguments, CompletionsArguments, ManArguments};
 use crate::say;
-use crate::status::Status;
+use crate::status::ExitStatus;
 
 /// Writes one page for each command.
 ///
 /// # Errors
 /// If the folder cannot be made or a page cannot be written.
-pub fn man(arguments: &ManArguments) -> Result<Status> {
+pub fn man(arguments: &ManArguments) -> Result<ExitStatus> {
     let folder = &arguments.folder;
     let mut command = Arguments::command().disable_help_subcommand(true);
     command.build();
@@ -27,7 +27,7 @@ pub fn man(arguments: &ManArguments) -> Result<Status> {
         "the manual is in {0}: man -l {0}/vmnoise.1",
         say::name_of(folder)
     ));
-    Ok(Status::Ok)
+    Ok(ExitStatus::Ok)
 }
 
 /// Writes the page of a command and of its subcommands.
@@ -47,12 +47,12 @@ fn write_pages(command: Command, folder: &Path) -> io::Result<()> {
 ///
 /// # Errors
 /// If stdout cannot be written.
-pub fn completions(arguments: &CompletionsArguments) -> Result<Status> {
+pub fn completions(arguments: &CompletionsArguments) -> Result<ExitStatus> {
     let mut command = Arguments::command();
     let mut script = Vec::new();
     clap_complete::generate(arguments.shell, &mut command, "vmnoise", &mut script);
     io::stdout()
         .write_all(&script)
         .context("printing the completions")?;
-    Ok(Status::Ok)
+    Ok(ExitStatus::Ok)
 }

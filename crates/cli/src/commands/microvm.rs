@@ -5,33 +5,33 @@ use std::os::fd::AsFd;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
-use vmnoise_events::{Options, Workload};
+use vmnoise_events::{MeasuringCommand, RunOptions};
 use vmnoise_tracer::Tracer;
-use vmnoise_workload::microvm::{self, Config, Microvm, SharedPages};
+use vmnoise_workload::microvm::{self, Microvm, MicrovmConfig, SharedPages};
 
 use super::{exercise, tune_timer};
 use crate::args::MicrovmArguments;
 use crate::feed::receiver::FeedFrom;
-use crate::frame::{self, Noise};
+use crate::frame::{self, NoiseView};
 use crate::output::format::Format;
 use crate::output::summary_view::{Final, Lines};
-use crate::output::tune_timer::Asked;
+use crate::output::tune_timer::TuningRequest;
 use crate::run::at_stop::AskedAtStop;
 use crate::run::cpus::probe_status;
-use crate::run::cpus::set_up::{Plan, Prepared, set_up};
-use crate::run::{Machine, Run, View, run_measurement};
-use crate::status::{MachineCannot, Status};
+use crate::run::cpus::set_up::{MeasurePlan, PreparedWorkload, set_up};
+use crate::run::{LocalMachine, RunRequest, View, run_measurement};
+use crate::status::{ExitStatus, MachineCannot};
 use crate::units::to_tsc;
 
 /// Measures, prints the result, and returns the status.
-pub fn run(arguments: &MicrovmArguments) -> Result<Status> {
-    let machine = Machine::read()?;
+pub fn run(arguments: &MicrovmArguments) -> Result<ExitStatus> {
+    let machine = LocalMachine::read()?;
     if let Some(exit) = arguments.exercise {
         let cpus = cpus(arguments, &machine)?;
         return exercise::run(exit, cpus, arguments, &machine);
     }
     if let Some(interval_ns) = arguments.timer {
-        let asked = Asked {
+        let asked = TuningRequest {
             cpu: tune_timer::one_cpu(&cpus(arguments, &machine)?)?,
             duration_ns: arguments.duration,
             interval_ns,
@@ -43,8 +43,8 @@ pub fn run(arguments: &MicrovmArguments) -> Result<Status> {
     }
     let options = options(arguments, &machine)?;
     check_kvm(&options)?;
-    let plan = Plan {
-        workload: Workload::Microvm,
+    let plan = MeasurePlan {
+        workload: MeasuringCommand::Microvm,
         options: options.clone(),
         housekeeping: None,
         warm_up: Duration::ZERO,
@@ -53,15 +53,15 @@ pub fn run(arguments: &MicrovmArguments) -> Result<Status> {
         machine: &machine,
     };
     let format = arguments.format;
-    let frame = frame::of::<Noise>(format == Format::Text && std::io::stderr().is_terminal());
+    let frame = frame::of::<NoiseView>(format == Format::Text && std::io::stderr().is_terminal());
     let mut view: Box<dyn View> = match frame.is_some() {
         true => Box::new(Final { format }),
         false => Box::new(Lines { format }),
     };
-    let run = Run {
+    let run = RunRequest {
         output: arguments.output.clone(),
         user: arguments.user.clone(),
-        ..Run::default()
+        ..RunRequest::default()
     };
     run_measurement(&run, &mut *view, frame, |shell| {
         let prepare = |tsc_hz, tracer: Option<&Tracer>| prepare(&options, tsc_hz, tracer);
@@ -71,7 +71,7 @@ pub fn run(arguments: &MicrovmArguments) -> Result<Status> {
 
 /// Refuses a machine on which no guest can run, before anything is loaded. Names the command that
 /// needs no guest.
-fn check_kvm(options: &Options) -> Result<()> {
+fn check_kvm(options: &RunOptions) -> Result<()> {
     microvm::check().map_err(|error| {
         let instead = options.cpus.first().map_or_else(String::new, |cpu| {
             format!(
@@ -82,15 +82,15 @@ fn check_kvm(options: &Options) -> Result<()> {
     })
 }
 
-fn prepare(options: &Options, tsc_hz: u64, tracer: Option<&Tracer>) -> Result<Prepared> {
-    let microvm = Microvm::prepare(Config {
+fn prepare(options: &RunOptions, tsc_hz: u64, tracer: Option<&Tracer>) -> Result<PreparedWorkload> {
+    let microvm = Microvm::prepare(MicrovmConfig {
         cpus: options.cpus.clone(),
         threshold_tsc: to_tsc(options.threshold_ns, tsc_hz),
         policy: options.priority,
         exit_counts: tracer.map(share_exit_counts).transpose()?,
     })
     .map_err(|error| MachineCannot(error.to_string()))?;
-    Ok(Prepared {
+    Ok(PreparedWorkload {
         guest_clock: Some(microvm.clock()),
         steal_clock: microvm.has_steal_clock(),
         run_delay: false,
@@ -100,8 +100,8 @@ fn prepare(options: &Options, tsc_hz: u64, tracer: Option<&Tracer>) -> Result<Pr
 }
 
 /// Returns the options of the run, after checks against this machine.
-fn options(arguments: &MicrovmArguments, machine: &Machine) -> Result<Options> {
-    Ok(Options {
+fn options(arguments: &MicrovmArguments, machine: &LocalMachine) -> Result<RunOptions> {
+    Ok(RunOptions {
         cpus: cpus(arguments, machine)?,
         duration_ns: arguments.duration,
         threshold_ns: arguments.threshold,
@@ -110,11 +110,11 @@ fn options(arguments: &MicrovmArguments, machine: &Machine) -> Result<Options> {
         top: arguments.top,
         stop_ns: arguments.stop,
         trace: !arguments.no_trace,
-        ..Options::default()
+        ..RunOptions::default()
     })
 }
 
-fn cpus(arguments: &MicrovmArguments, machine: &Machine) -> Result<Vec<u32>> {
+fn cpus(arguments: &MicrovmArguments, machine: &LocalMachine) -> Result<Vec<u32>> {
     match &arguments.cpus {
         Some(list) => machine.cpus(list),
         None => Ok(Vec::from_iter(machine.facts.allowed_cpus.last().copied())),

@@ -7,34 +7,34 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Result;
-use vmnoise_events::{ObservedThread, Options, Workload};
+use vmnoise_events::{MeasuringCommand, ObservedThread, RunOptions};
 use vmnoise_host::Thread;
 use vmnoise_tracer::Tracer;
 use vmnoise_workload::cgroup::Cgroup;
-use vmnoise_workload::spin::{Config, InterferenceCounter, Spin, StealReader};
+use vmnoise_workload::spin::{InterferenceCounter, ReadSteal, Spin, SpinConfig};
 
 use super::{polling_group, steal, target};
 use crate::args::{OsnoiseArguments, OsnoiseCommon, OsnoiseMode, OsnoiseTopArguments, TRACE_FILE};
-use crate::frame::{self, Noise};
+use crate::frame::{self, NoiseView};
 use crate::output::json_lines::JsonLines;
-use crate::output::osnoise_hist::Hist;
+use crate::output::osnoise_hist::NoiseHist;
 use crate::output::osnoise_top::Top;
 use crate::output::trace::Trace;
 use crate::run::at_stop::AskedAtStop;
-use crate::run::cpus::observed::Observed;
+use crate::run::cpus::observed::ObservedThreads;
 use crate::run::cpus::probe_status;
-use crate::run::cpus::set_up::{Plan, Prepared, set_up};
-use crate::run::{FOREVER_NS, Frame, Machine, Run, View, run_measurement};
-use crate::status::{MachineCannot, Status, UsageError};
+use crate::run::cpus::set_up::{MeasurePlan, PreparedWorkload, set_up};
+use crate::run::{FOREVER_NS, FrameStart, LocalMachine, RunRequest, View, run_measurement};
+use crate::status::{ExitStatus, MachineCannot, UsageError};
 use crate::units::to_tsc;
 
 /// Measures, prints the result, and returns the status.
-pub fn run(arguments: &OsnoiseArguments) -> Result<Status> {
+pub fn run(arguments: &OsnoiseArguments) -> Result<ExitStatus> {
     match &arguments.mode {
         None => run_top(&arguments.top),
         Some(OsnoiseMode::Top(top)) => run_top(top),
         Some(OsnoiseMode::Hist(hist)) => {
-            let mut view = Hist::new(&hist.buckets, hist.common.keeps_trace());
+            let mut view = NoiseHist::new(&hist.buckets, hist.common.keeps_trace());
             run_with(&hist.common, &mut view, None)
         }
         Some(OsnoiseMode::Trace(trace)) => {
@@ -43,13 +43,13 @@ pub fn run(arguments: &OsnoiseArguments) -> Result<Status> {
     }
 }
 
-fn run_top(arguments: &OsnoiseTopArguments) -> Result<Status> {
+fn run_top(arguments: &OsnoiseTopArguments) -> Result<ExitStatus> {
     let keeps_trace = arguments.common.keeps_trace();
     if arguments.json_lines {
         return run_with(&arguments.common, &mut JsonLines::new(keeps_trace), None);
     }
     let mut top = Top::new(arguments.format, arguments.quiet, keeps_trace);
-    let frame = frame::of::<Noise>(top.draws());
+    let frame = frame::of::<NoiseView>(top.draws());
     if frame.is_some() {
         top.be_silent();
     }
@@ -59,19 +59,19 @@ fn run_top(arguments: &OsnoiseTopArguments) -> Result<Status> {
 fn run_with(
     arguments: &OsnoiseCommon,
     view: &mut dyn View,
-    frame: Option<Frame>,
-) -> Result<Status> {
+    frame: Option<FrameStart>,
+) -> Result<ExitStatus> {
     let shared = &arguments.shared;
     shared.unsupported.refuse()?;
     let cgroup = polling_group::enter(shared)?;
-    let machine = Machine::read()?;
+    let machine = LocalMachine::read()?;
     let threads = target::threads(arguments)?;
     let options = options(arguments, &machine, threads.as_deref(), cgroup.as_ref())?;
     let housekeeping = shared.house_keeping.as_deref();
-    let plan = Plan {
+    let plan = MeasurePlan {
         workload: match threads {
-            Some(_) => Workload::Observed,
-            None => Workload::Osnoise,
+            Some(_) => MeasuringCommand::Observed,
+            None => MeasuringCommand::Osnoise,
         },
         options: options.clone(),
         housekeeping: housekeeping.map(|list| machine.cpus(list)).transpose()?,
@@ -80,7 +80,7 @@ fn run_with(
         at_stop: AskedAtStop::default(),
         machine: &machine,
     };
-    let run = Run {
+    let run = RunRequest {
         trace_file: trace_file(arguments),
         trace_name: TRACE_FILE,
         ..shared.run()
@@ -99,27 +99,27 @@ fn trace_file(arguments: &OsnoiseCommon) -> Option<PathBuf> {
     arguments.trace.clone().or(of_auto)
 }
 
-fn observe(threads: Vec<Thread>, tsc_hz: u64, tracer: Option<&Tracer>) -> Result<Prepared> {
+fn observe(threads: Vec<Thread>, tsc_hz: u64, tracer: Option<&Tracer>) -> Result<PreparedWorkload> {
     let Some(tracer) = tracer.filter(|tracer| tracer.witnesses().sched) else {
         let why = "--pid and --comm need the tracepoint sched_switch, which shows when a thread has a CPU";
         return Err(MachineCannot(why.into()).into());
     };
-    Ok(Prepared {
+    Ok(PreparedWorkload {
         guest_clock: None,
         steal_clock: false,
         run_delay: false,
         probe_statuses: vec![probe_status::of_observed()],
-        workload: Box::new(Observed::new(threads, tsc_hz, tracer.observer())),
+        workload: Box::new(ObservedThreads::new(threads, tsc_hz, tracer.observer())),
     })
 }
 
 fn poll(
-    options: &Options,
+    options: &RunOptions,
     cgroup: Option<Cgroup>,
     tsc_hz: u64,
     tracer: Option<&Tracer>,
-) -> Result<Prepared> {
-    let spin = Spin::prepare(Config {
+) -> Result<PreparedWorkload> {
+    let spin = Spin::prepare(SpinConfig {
         cpus: options.cpus.clone(),
         threshold_tsc: to_tsc(options.threshold_ns, tsc_hz),
         policy: options.priority,
@@ -141,7 +141,7 @@ fn poll(
         probe_status::of_interference(spin.counts_interference()),
     ];
     probe_statuses.extend(run_delay.then(probe_status::of_run_delay));
-    Ok(Prepared {
+    Ok(PreparedWorkload {
         guest_clock: None,
         steal_clock: spin.has_steal_clock(),
         run_delay,
@@ -151,12 +151,15 @@ fn poll(
 }
 
 /// Returns readers of the CPUs' steal clocks; `None` if one of the CPUs has no reader.
-fn steal_readers(options: &Options, tracer: &Tracer) -> Option<HashMap<u32, StealReader>> {
+fn steal_readers(options: &RunOptions, tracer: &Tracer) -> Option<HashMap<u32, ReadSteal>> {
     let reader = |&cpu: &u32| Some((cpu, steal::reader(tracer.steal_reader(cpu)?)));
     options.cpus.iter().map(reader).collect()
 }
 
-fn interference_counters(options: &Options, tracer: &Tracer) -> HashMap<u32, InterferenceCounter> {
+fn interference_counters(
+    options: &RunOptions,
+    tracer: &Tracer,
+) -> HashMap<u32, InterferenceCounter> {
     let counter = |&cpu| {
         let counter: InterferenceCounter = Arc::new(tracer.interference_counter(cpu)?);
         Some((cpu, counter))
@@ -167,10 +170,10 @@ fn interference_counters(options: &Options, tracer: &Tracer) -> HashMap<u32, Int
 /// Returns the options of the run, after checks against this machine.
 fn options(
     arguments: &OsnoiseCommon,
-    machine: &Machine,
+    machine: &LocalMachine,
     threads: Option<&[Thread]>,
     cgroup: Option<&Cgroup>,
-) -> Result<Options> {
+) -> Result<RunOptions> {
     let threads = threads.unwrap_or_default();
     let mut of_threads: Vec<u32> = threads
         .iter()
@@ -192,7 +195,7 @@ fn options(
     {
         return Err(UsageError("the runtime (-r) is longer than its period (-p)".into()).into());
     }
-    Ok(Options {
+    Ok(RunOptions {
         cpus,
         duration_ns: arguments.shared.duration.unwrap_or(FOREVER_NS),
         threshold_ns: arguments.threshold,
@@ -210,6 +213,6 @@ fn options(
                 comm: thread.comm.clone(),
             })
             .collect(),
-        ..Options::default()
+        ..RunOptions::default()
     })
 }

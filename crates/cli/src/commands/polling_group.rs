@@ -3,7 +3,7 @@
 use anyhow::Result;
 use vmnoise_workload::cgroup::{self, Cgroup};
 
-use crate::args::Shared;
+use crate::args::SharedArguments;
 use crate::say;
 use crate::status::{MachineCannot, UsageError};
 
@@ -12,7 +12,7 @@ use crate::status::{MachineCannot, UsageError};
 ///
 /// # Errors
 /// If there is no such group, or if it refuses.
-pub fn enter(arguments: &Shared) -> Result<Option<Cgroup>> {
+pub fn enter(arguments: &SharedArguments) -> Result<Option<Cgroup>> {
     let Some(name) = arguments.cgroup.as_ref().and_then(Option::as_ref) else {
         return Ok(None);
     };

@@ -6,32 +6,32 @@ use std::path::Path;
 
 use anyhow::Result;
 use vmnoise_events::{Event, RunFacts};
-use vmnoise_judge::compare::Span;
-use vmnoise_recording::{Ending, ReadError, Reader};
+use vmnoise_judge::compare::StreamSpan;
+use vmnoise_recording::{ReadError, RecordingEnd, RecordingReader};
 
-use crate::progress::{self, Input};
+use crate::progress::{self, RecordingInput};
 use crate::run::{Explaining, View};
 use crate::say;
-use crate::status::{Status, UsageError};
+use crate::status::{ExitStatus, UsageError};
 
 /// A recording, read event by event.
-pub struct Recording<'a> {
+pub struct ReplayedRecording<'a> {
     path: &'a Path,
     /// Facts of the run, known before its first event.
     pub facts: RunFacts,
     /// Reader; `None` once the recording has ended.
-    reader: Option<Reader<Input>>,
-    ended: Option<Result<Ending, ReadError>>,
+    reader: Option<RecordingReader<RecordingInput>>,
+    ended: Option<Result<RecordingEnd, ReadError>>,
 }
 
-impl<'a> Recording<'a> {
+impl<'a> ReplayedRecording<'a> {
     /// Opens a recording for one pass.
     ///
     /// # Errors
     /// If it cannot be read; the message names the file.
-    pub fn open(path: &'a Path) -> Result<Recording<'a>> {
+    pub fn open(path: &'a Path) -> Result<ReplayedRecording<'a>> {
         let reader = progress::open(path).map_err(|error| name_file(error, path))?;
-        Ok(Recording {
+        Ok(ReplayedRecording {
             path,
             facts: reader.facts().clone(),
             reader: Some(reader),
@@ -43,8 +43,8 @@ impl<'a> Recording<'a> {
     ///
     /// # Errors
     /// If it cannot be read, or is no file that can be read twice.
-    pub fn open_file(path: &'a Path) -> Result<Recording<'a>> {
-        let recording = Recording::open(path)?;
+    pub fn open_file(path: &'a Path) -> Result<ReplayedRecording<'a>> {
+        let recording = ReplayedRecording::open(path)?;
         if !path.is_file() {
             return Err(UsageError(format!(
                 "{}: vmnoise reads it twice, which works only for a file: save it as a file first",
@@ -57,8 +57,8 @@ impl<'a> Recording<'a> {
 
     /// Reads the whole recording for the time that it measured. Faults are not reported here, but
     /// in a later pass.
-    pub fn span(&mut self) -> Span {
-        let mut span = Span::default();
+    pub fn span(&mut self) -> StreamSpan {
+        let mut span = StreamSpan::default();
         self.until(|event| {
             span.push(event);
             ControlFlow::<Infallible>::Continue(())
@@ -114,7 +114,7 @@ impl<'a> Recording<'a> {
     }
 
     /// Returns how reading ended, if it has. Returns it only once.
-    pub fn ended(&mut self) -> Option<Result<Ending, ReadError>> {
+    pub fn ended(&mut self) -> Option<Result<RecordingEnd, ReadError>> {
         self.ended.take()
     }
 
@@ -125,7 +125,7 @@ impl<'a> Recording<'a> {
     pub fn report_ending(&mut self) -> Result<()> {
         let ending = self.ended().transpose();
         let ending = ending.map_err(|error| name_file(error, self.path))?;
-        if let Some(Ending::CutOff { .. }) = ending {
+        if let Some(RecordingEnd::CutOff { .. }) = ending {
             say::say(format_args!(
                 "{}: the run that wrote this was cut off; the result covers what it had flushed",
                 say::name_of(self.path)
@@ -135,10 +135,10 @@ impl<'a> Recording<'a> {
     }
 
     /// Reports a recording that was cut off, or a fault, and returns the status.
-    pub fn report(&mut self) -> Status {
+    pub fn report(&mut self) -> ExitStatus {
         match self.report_ending() {
-            Ok(()) => Status::Ok,
-            Err(fault) => Status::of_error(&fault),
+            Ok(()) => ExitStatus::Ok,
+            Err(fault) => ExitStatus::of_error(&fault),
         }
     }
 }

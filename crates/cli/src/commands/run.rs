@@ -8,12 +8,12 @@ use crate::args::RunArguments;
 use crate::output::run::{CommandResult, JudgedRun, render};
 use crate::run::command::{self, CannotStart, preflight};
 use crate::run::files;
-use crate::status::Status;
+use crate::status::ExitStatus;
 use crate::{interrupt, say, stderr};
-use vmnoise_judge::fitness::{Fitness, Judged};
+use vmnoise_judge::fitness::{Fitness, FitnessVerdict};
 
 /// Runs the command, repeats an unfit run as often as `--retry` says, and reports the time taken.
-pub fn run(arguments: &RunArguments) -> Result<Status> {
+pub fn run(arguments: &RunArguments) -> Result<ExitStatus> {
     let preflight = arguments.preflight.map(preflight::look).transpose()?;
     // From here on Ctrl-C ends only the command, and the result is still reported.
     interrupt::catch().context("catching Ctrl-C")?;
@@ -30,11 +30,11 @@ pub fn run(arguments: &RunArguments) -> Result<Status> {
                     return Err(error);
                 };
                 say::say(cannot_start);
-                return Ok(Status::OfCommand(cannot_start.code()));
+                return Ok(ExitStatus::OfCommand(cannot_start.code()));
             }
         };
-        let evidence = done.evidence();
-        let judged = Judged::new(&arguments.fit, &evidence);
+        let evidence = done.evidence(result.preflight.as_deref());
+        let judged = FitnessVerdict::new(&arguments.fit, &evidence);
         let verdict = judged.verdict;
         result.runs.push(JudgedRun {
             done,
@@ -56,9 +56,9 @@ pub fn run(arguments: &RunArguments) -> Result<Status> {
     let last = result.runs.last().context("no run")?;
     let code = last.done.ended.code();
     Ok(match last.judged.verdict {
-        Fitness::Unfit if arguments.strict && code == 0 => Status::Unfit,
-        Fitness::CannotTell if arguments.strict && code == 0 => Status::MachineCannot,
-        _ => Status::OfCommand(code),
+        Fitness::Unfit if arguments.strict && code == 0 => ExitStatus::Unfit,
+        Fitness::CannotTell if arguments.strict && code == 0 => ExitStatus::MachineCannot,
+        _ => ExitStatus::OfCommand(code),
     })
 }
 

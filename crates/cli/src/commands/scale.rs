@@ -1,18 +1,18 @@
 //! `vmnoise scale`: predicts a program whose ranks wait for the slowest.
 
 use anyhow::{Result, anyhow, bail};
-use vmnoise_predict::scale::{Collective, Host, Prediction, Program, has_a_step, predict};
+use vmnoise_predict::scale::{BspProgram, Collective, HostCpus, Prediction, has_a_step, predict};
 
 use super::records;
 use crate::args::{CollectiveName, ScaleArguments};
-use crate::output::recorded::Recorded;
-use crate::output::scale::{Predicted, print};
+use crate::output::recorded::ReadRecording;
+use crate::output::scale::{ScalePrediction, print};
 use crate::say;
-use crate::status::{Status, UsageError};
+use crate::status::{ExitStatus, UsageError};
 use crate::units::human;
 
 /// Predicts and prints.
-pub fn run(arguments: &ScaleArguments) -> Result<Status> {
+pub fn run(arguments: &ScaleArguments) -> Result<ExitStatus> {
     let mut recordings = records::read_all(&arguments.recordings)?;
     if arguments.co_scheduled && recordings.len() > 1 {
         let what = "--co-scheduled takes one recording, because several hosts share no clock";
@@ -22,7 +22,7 @@ pub fn run(arguments: &ScaleArguments) -> Result<Status> {
         let what = "--co-scheduled works only with --collective barrier";
         return Err(UsageError(what.into()).into());
     }
-    let program = Program {
+    let program = BspProgram {
         step_ns: arguments.step,
         collective: match arguments.collective {
             CollectiveName::Barrier => Collective::Barrier,
@@ -33,22 +33,22 @@ pub fn run(arguments: &ScaleArguments) -> Result<Status> {
         in_phase: arguments.co_scheduled,
     };
     let prediction = predicted(&mut recordings, &program, &arguments.ranks.0)?;
-    let predicted = Predicted {
+    let predicted = ScalePrediction {
         recordings: &recordings,
         program: &program,
         prediction: &prediction,
     };
     print(arguments.format, &predicted)?;
     Ok(match predicted.blind_spots().is_empty() {
-        true => Status::Ok,
-        false => Status::MachineCannot,
+        true => ExitStatus::Ok,
+        false => ExitStatus::MachineCannot,
     })
 }
 
 /// Predicts. Leaves out and reports runs of a data set in which no step ends.
 fn predicted(
-    recordings: &mut Vec<Recorded>,
-    program: &Program,
+    recordings: &mut Vec<ReadRecording>,
+    program: &BspProgram,
     ranks: &[u64],
 ) -> Result<Prediction> {
     refuse_gapless(recordings)?;
@@ -56,8 +56,8 @@ fn predicted(
         return Ok(prediction);
     }
     let all = std::mem::take(recordings);
-    let has = |recorded: &Recorded| has_a_step(&host(recorded), program);
-    let (with, without): (Vec<Recorded>, Vec<Recorded>) = all.into_iter().partition(has);
+    let has = |recorded: &ReadRecording| has_a_step(&host(recorded), program);
+    let (with, without): (Vec<ReadRecording>, Vec<ReadRecording>) = all.into_iter().partition(has);
     for recorded in without {
         let why = format!(
             "{} measured {}, which is too short for a step of {}",
@@ -76,7 +76,7 @@ fn predicted(
         .ok_or_else(|| anyhow!("no step ends in these runs: record for longer"))
 }
 
-fn refuse_gapless(recordings: &[Recorded]) -> Result<()> {
+fn refuse_gapless(recordings: &[ReadRecording]) -> Result<()> {
     if recordings.iter().all(|it| gaps(it) == 0) {
         let lengths = recordings.iter().map(|it| it.coverage.threshold_ns);
         bail!(
@@ -91,16 +91,16 @@ fn refuse_gapless(recordings: &[Recorded]) -> Result<()> {
     Ok(())
 }
 
-fn hosts(recordings: &[Recorded]) -> Vec<Host<'_>> {
+fn hosts(recordings: &[ReadRecording]) -> Vec<HostCpus<'_>> {
     recordings.iter().map(host).collect()
 }
 
-fn host(recorded: &Recorded) -> Host<'_> {
-    Host {
+fn host(recorded: &ReadRecording) -> HostCpus<'_> {
+    HostCpus {
         cpus: recorded.cpus.iter().map(|cpu| &cpu.record).collect(),
     }
 }
 
-fn gaps(recorded: &Recorded) -> usize {
+fn gaps(recorded: &ReadRecording) -> usize {
     recorded.cpus.iter().map(|cpu| cpu.record.gaps()).sum()
 }

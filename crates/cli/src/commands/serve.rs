@@ -10,23 +10,23 @@ use std::process::Command;
 use anyhow::{Context, Result, anyhow};
 use vmnoise_serve_arguments::{DumpArguments, ServeArguments};
 
-use crate::status::Status;
+use crate::status::ExitStatus;
 
 const PROGRAM: &str = "vmnoise-serve";
 
 /// Replaces this process with `vmnoise-serve`.
-pub fn serve(arguments: &ServeArguments) -> Result<Status> {
+pub fn serve(arguments: &ServeArguments) -> Result<ExitStatus> {
     become_it(arguments.words())
 }
 
 /// Replaces this process with `vmnoise-serve dump`, which asks a running `vmnoise serve`.
-pub fn dump(arguments: &DumpArguments) -> Result<Status> {
+pub fn dump(arguments: &DumpArguments) -> Result<ExitStatus> {
     let words = arguments.words().into_iter();
     become_it([OsString::from("dump")].into_iter().chain(words))
 }
 
 /// Replaces this process with the program, which must be in the same folder.
-fn become_it(words: impl IntoIterator<Item = OsString>) -> Result<Status> {
+fn become_it(words: impl IntoIterator<Item = OsString>) -> Result<ExitStatus> {
     let here = current_exe().context("finding where this program is")?;
     let program = here.with_file_name(PROGRAM);
     let error = Command::new(&program).args(words).exec();

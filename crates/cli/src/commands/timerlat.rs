@@ -5,28 +5,28 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Result;
-use vmnoise_events::{Options, ProbeStatus, TimerOptions, Workload};
+use vmnoise_events::{MeasuringCommand, ProbeStatus, RunOptions, TimerOptions};
 use vmnoise_tracer::{Tracer, timers};
 use vmnoise_workload::cgroup::Cgroup;
 use vmnoise_workload::idle;
-use vmnoise_workload::timer::{Config, Probes, Timer, TimerSteps};
+use vmnoise_workload::timer::{Probes, Timer, TimerConfig, TimerSteps};
 
 use super::{polling_group, steal};
 use crate::args::{
-    CyclictestArguments, DmaLatency, TIMERLAT_TRACE_FILE, TimerlatArguments, TimerlatCommon,
+    CyclictestArguments, DmaLatencyLimit, TIMERLAT_TRACE_FILE, TimerlatArguments, TimerlatCommon,
     TimerlatMode, TimerlatTopArguments,
 };
-use crate::frame::{self, Wakeups};
+use crate::frame::{self, WakeupsView};
 use crate::output::timerlat::exports::Exports;
-use crate::output::timerlat::hist::Hist;
-use crate::output::timerlat::top::{Asked, Top};
+use crate::output::timerlat::hist::LatencyHist;
+use crate::output::timerlat::top::{LatencyTop, TopOptions};
 use crate::output::trace::Trace;
 use crate::run::cpus::probe_status;
-use crate::run::cpus::set_up::{Plan, Prepared, set_up};
-use crate::run::files::Claimed;
-use crate::run::{FOREVER_NS, Frame, Machine, Run, View, run_measurement};
+use crate::run::cpus::set_up::{MeasurePlan, PreparedWorkload, set_up};
+use crate::run::files::ResultFiles;
+use crate::run::{FOREVER_NS, FrameStart, LocalMachine, RunRequest, View, run_measurement};
 use crate::say;
-use crate::status::{MachineCannot, Status, UsageError};
+use crate::status::{ExitStatus, MachineCannot, UsageError};
 
 /// Number of wake-ups with the largest latency that are listed.
 const WORST: usize = 10;
@@ -42,7 +42,7 @@ struct Stops {
 }
 
 /// Measures, prints the result, and returns the status.
-pub fn run(arguments: &TimerlatArguments) -> Result<Status> {
+pub fn run(arguments: &TimerlatArguments) -> Result<ExitStatus> {
     match &arguments.mode {
         None => run_top(&arguments.top, arguments.top.asked()),
         Some(TimerlatMode::Top(top)) => run_top(top, top.asked()),
@@ -51,30 +51,36 @@ pub fn run(arguments: &TimerlatArguments) -> Result<Status> {
             let claimed = claim(&hist.buckets.exports, &hist.common)?;
             let TimerlatCommon { nano, no_aa, .. } = hist.common;
             let keeps_trace = hist.common.keeps_trace();
-            let mut view = Hist::new(&hist.buckets, nano, keeps_trace, !no_aa);
+            let mut view = LatencyHist::new(&hist.buckets, nano, keeps_trace, !no_aa);
             run_with(&hist.common, stops, &claimed, &mut view, None)
         }
         Some(TimerlatMode::Trace(trace)) => {
             let stops = stops(&trace.common);
             let mut view = Trace::of_wakeups(trace.quiet, !trace.common.no_aa);
-            run_with(&trace.common, stops, &Claimed::default(), &mut view, None)
+            run_with(
+                &trace.common,
+                stops,
+                &ResultFiles::default(),
+                &mut view,
+                None,
+            )
         }
     }
 }
 
 /// Measures as cyclictest does. A latency that ends the run is no failure there, unlike in [`run`].
-pub fn run_as_cyclictest(arguments: &CyclictestArguments) -> Result<Status> {
-    let asked = Asked {
+pub fn run_as_cyclictest(arguments: &CyclictestArguments) -> Result<ExitStatus> {
+    let asked = TopOptions {
         cyclictest: Some(arguments.words),
         ..arguments.top.asked()
     };
     Ok(match run_top(&arguments.top, asked)? {
-        Status::Limit => Status::Ok,
+        ExitStatus::Limit => ExitStatus::Ok,
         status => status,
     })
 }
 
-fn run_top(arguments: &TimerlatTopArguments, asked: Asked) -> Result<Status> {
+fn run_top(arguments: &TimerlatTopArguments, asked: TopOptions) -> Result<ExitStatus> {
     let stops = match arguments.aa_only {
         Some(limit_ns) => Stops {
             irq_ns: Some(limit_ns),
@@ -84,8 +90,8 @@ fn run_top(arguments: &TimerlatTopArguments, asked: Asked) -> Result<Status> {
         None => stops(&arguments.common),
     };
     let claimed = claim(&arguments.exports, &arguments.common)?;
-    let mut top = Top::new(asked, &arguments.exports);
-    let frame = frame::of::<Wakeups>(top.draws());
+    let mut top = LatencyTop::new(asked, &arguments.exports);
+    let frame = frame::of::<WakeupsView>(top.draws());
     if frame.is_some() {
         top.be_silent();
     }
@@ -93,7 +99,7 @@ fn run_top(arguments: &TimerlatTopArguments, asked: Asked) -> Result<Status> {
 }
 
 /// Claims the files that are written after the run.
-fn claim(exports: &Exports, common: &TimerlatCommon) -> Result<Claimed> {
+fn claim(exports: &Exports, common: &TimerlatCommon) -> Result<ResultFiles> {
     let files = [
         ("histogram", &exports.histfile),
         ("JSON", &exports.json),
@@ -102,7 +108,7 @@ fn claim(exports: &Exports, common: &TimerlatCommon) -> Result<Claimed> {
     let files = files
         .into_iter()
         .filter_map(|(what, path)| Some((what, path.as_ref()?)));
-    Claimed::results(files, common.shared.output.as_slice())
+    ResultFiles::results(files, common.shared.output.as_slice())
 }
 
 /// Returns the limits of the run. `--auto` implies `--trace`, as in rtla.
@@ -118,10 +124,10 @@ fn stops(arguments: &TimerlatCommon) -> Stops {
 fn run_with(
     arguments: &TimerlatCommon,
     stops: Stops,
-    claimed: &Claimed,
+    claimed: &ResultFiles,
     view: &mut dyn View,
-    frame: Option<Frame>,
-) -> Result<Status> {
+    frame: Option<FrameStart>,
+) -> Result<ExitStatus> {
     let shared = &arguments.shared;
     shared.unsupported.refuse()?;
     arguments.unsupported.refuse()?;
@@ -130,7 +136,7 @@ fn run_with(
         return Err(UsageError(error.into()).into());
     }
     let cgroup = polling_group::enter(shared)?;
-    let machine = Machine::read()?;
+    let machine = LocalMachine::read()?;
     let cpus = machine.cpus_of(shared.cpus.as_deref(), cgroup.as_ref())?;
     let (dma_latency, held) = hold(arguments.dma_latency);
     let states = arguments.deepest_idle_state;
@@ -146,9 +152,9 @@ fn run_with(
         dma_latency_us: dma_latency.as_ref().and(wanted_us(arguments.dma_latency)),
     };
     let housekeeping = shared.house_keeping.as_deref();
-    let plan = Plan {
-        workload: Workload::Timerlat,
-        options: Options {
+    let plan = MeasurePlan {
+        workload: MeasuringCommand::Timerlat,
+        options: RunOptions {
             cpus,
             duration_ns: shared.duration.unwrap_or(FOREVER_NS),
             period_ns: SHOWN_EACH_NS,
@@ -156,7 +162,7 @@ fn run_with(
             top: WORST,
             trace: !arguments.no_trace,
             timer: Some(timer.clone()),
-            ..Options::default()
+            ..RunOptions::default()
         },
         housekeeping: housekeeping.map(|list| machine.cpus(list)).transpose()?,
         warm_up: Duration::from_nanos(shared.warm_up),
@@ -165,7 +171,7 @@ fn run_with(
         machine: &machine,
     };
     let options = plan.options.clone();
-    let run = Run {
+    let run = RunRequest {
         trace_file: stops.trace_file,
         trace_name: TIMERLAT_TRACE_FILE,
         saves_results: !claimed.is_empty(),
@@ -179,20 +185,20 @@ fn run_with(
     })
 }
 
-fn wanted_us(latency: DmaLatency) -> Option<i32> {
+fn wanted_us(latency: DmaLatencyLimit) -> Option<i32> {
     match latency {
-        DmaLatency::Off => None,
-        DmaLatency::Us(us) => Some(us),
+        DmaLatencyLimit::Off => None,
+        DmaLatencyLimit::Us(us) => Some(us),
     }
 }
 
 /// Limits the wake-up latency of idle CPUs until the returned hold is dropped. The probe status
 /// says whether this worked.
-fn hold(latency: DmaLatency) -> (Option<idle::DmaLatency>, ProbeStatus) {
+fn hold(latency: DmaLatencyLimit) -> (Option<idle::DmaLatencyRequest>, ProbeStatus) {
     let Some(us) = wanted_us(latency) else {
         return (None, probe_status::of_idle(None, "--dma-latency=off"));
     };
-    match idle::DmaLatency::hold(us) {
+    match idle::DmaLatencyRequest::hold(us) {
         Ok(held) => (Some(held), probe_status::of_idle(Some(us), "")),
         Err(error) => {
             say::say(format_args!(
@@ -204,12 +210,12 @@ fn hold(latency: DmaLatency) -> (Option<idle::DmaLatency>, ProbeStatus) {
 }
 
 fn prepare(
-    options: &Options,
+    options: &RunOptions,
     timer: &TimerOptions,
     cgroup: Option<Cgroup>,
     probe_statuses: Vec<ProbeStatus>,
     tracer: Option<&Tracer>,
-) -> Result<Prepared> {
+) -> Result<PreparedWorkload> {
     let probes_of = |&cpu: &u32| {
         let steps = tracer.and_then(|tracer| tracer.timer_steps(cpu));
         let steps = steps.map(|steps| Arc::new(steps) as TimerSteps);
@@ -219,7 +225,7 @@ fn prepare(
             steal_reader: steal.map(steal::reader),
         }
     };
-    let workload = Timer::prepare(Config {
+    let workload = Timer::prepare(TimerConfig {
         cpus: options.cpus.clone(),
         policy: options.priority,
         cgroup,
@@ -228,7 +234,7 @@ fn prepare(
         probes: options.cpus.iter().map(probes_of).collect(),
     })
     .map_err(|error| MachineCannot(error.to_string()))?;
-    Ok(Prepared {
+    Ok(PreparedWorkload {
         guest_clock: None,
         steal_clock: tracer.is_some_and(|tracer| tracer.witnesses().activity_steal),
         run_delay: false,

@@ -7,16 +7,16 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 use vmnoise_judge::tuning::Keeps;
-use vmnoise_workload::microvm::lapic_timer::{self, Config};
+use vmnoise_workload::microvm::lapic_timer::{self, LapicTimerConfig};
 
 use crate::args::TuneTimerArguments;
 use crate::interrupt;
 use crate::output::format::Format;
-use crate::output::tune_timer::{Asked, Document, Present, print};
+use crate::output::tune_timer::{Present, TuneTimerDocument, TuningRequest, print};
 use crate::progress::TimeLine;
 use crate::rights;
-use crate::run::{Machine, machine};
-use crate::status::{MachineCannot, Status, UsageError};
+use crate::run::{LocalMachine, machine};
+use crate::status::{ExitStatus, MachineCannot, UsageError};
 use crate::units::to_tsc;
 
 /// Limits of halt polling that are tried in addition to the present one, in ns: no polling, the
@@ -29,13 +29,13 @@ const FEWEST_TURNS: u64 = 10;
 const FEWEST_TIMERS: u64 = 10;
 
 /// Measures, prints the result, and returns whether a setting keeps the goal.
-pub fn run(arguments: &TuneTimerArguments) -> Result<Status> {
-    let machine = Machine::read()?;
+pub fn run(arguments: &TuneTimerArguments) -> Result<ExitStatus> {
+    let machine = LocalMachine::read()?;
     let cpu = match arguments.cpu {
         Some(cpu) => machine.cpus(&cpu.to_string())?,
         None => Vec::from_iter(machine.facts.allowed_cpus.last().copied()),
     };
-    let asked = Asked {
+    let asked = TuningRequest {
         cpu: one_cpu(&cpu)?,
         duration_ns: arguments.duration,
         interval_ns: arguments.interval,
@@ -62,11 +62,11 @@ pub fn one_cpu(cpus: &[u32]) -> Result<u32> {
 /// # Errors
 /// If this machine cannot measure, with the reason.
 pub fn measure(
-    asked: Asked,
+    asked: TuningRequest,
     all_settings: bool,
-    machine: &Machine,
+    machine: &LocalMachine,
     format: Format,
-) -> Result<Status> {
+) -> Result<ExitStatus> {
     vmnoise_rights::begin(None)?;
     interrupt::catch().context("catching Ctrl-C")?;
     machine.keep_off(&[asked.cpu], None)?;
@@ -83,7 +83,7 @@ pub fn measure(
     let plan = Plan::of(&asked, settings.len() as u64)?;
     let started_at = jiff::Timestamp::now().to_string();
     let tsc_hz = machine::tsc_hz();
-    let config = Config {
+    let config = LapicTimerConfig {
         cpu: asked.cpu,
         interval_tsc: to_tsc(asked.interval_ns, tsc_hz),
         halt_poll_ns: settings.clone(),
@@ -104,7 +104,7 @@ pub fn measure(
     drop(line);
     let measured = measured.map_err(cannot)?;
     present.vcpu_advance_ns = measured.advance_ns;
-    let document = Document::new(
+    let document = TuneTimerDocument::new(
         &machine.facts,
         started_at,
         asked,
@@ -115,9 +115,9 @@ pub fn measure(
     );
     print(&document, format)?;
     Ok(match document.keeps_goal() {
-        None | Some(Keeps::Yes) => Status::Ok,
-        Some(Keeps::No) => Status::Limit,
-        Some(Keeps::Open { .. }) => Status::MachineCannot,
+        None | Some(Keeps::Yes) => ExitStatus::Ok,
+        Some(Keeps::No) => ExitStatus::Limit,
+        Some(Keeps::Open { .. }) => ExitStatus::MachineCannot,
     })
 }
 
@@ -142,7 +142,7 @@ struct Plan {
 }
 
 impl Plan {
-    fn of(asked: &Asked, settings: u64) -> Result<Plan> {
+    fn of(asked: &TuningRequest, settings: u64) -> Result<Plan> {
         let of_each_ns = asked.duration_ns / settings;
         let rounds = of_each_ns.div_ceil(LONGEST_TURN_NS).max(FEWEST_TURNS);
         let turn_ns = of_each_ns / rounds;
@@ -166,7 +166,7 @@ impl Plan {
 mod tests {
     use super::*;
 
-    const ASKED: Asked = Asked {
+    const ASKED: TuningRequest = TuningRequest {
         cpu: 1,
         duration_ns: 60_000_000_000,
         interval_ns: 1_000_000,
@@ -203,7 +203,7 @@ mod tests {
             (3_600_000_000_000, 5),
             (500_000_000, 5),
         ] {
-            let asked = Asked {
+            let asked = TuningRequest {
                 duration_ns,
                 ..ASKED
             };
@@ -214,7 +214,7 @@ mod tests {
             let least_ns = duration_ns - settings - u64::from(plan.rounds) * settings;
             assert!((least_ns..=duration_ns).contains(&whole_ns), "{whole_ns}");
         }
-        let asked = Asked {
+        let asked = TuningRequest {
             duration_ns: 499_000_000,
             ..ASKED
         };

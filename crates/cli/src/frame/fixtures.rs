@@ -10,7 +10,7 @@ use super::draw::{Setting, draw};
 use super::input::Key;
 use super::keys::press;
 use super::model::Model;
-use super::snapshot::{Gap, Part, Row, Snapshot, Words, cells, headings};
+use super::snapshot::{FrameGap, FramePart, FrameRow, FrameWords, Snapshot, cells, headings};
 use super::term_style::TermStyle;
 use crate::units::human;
 
@@ -34,8 +34,8 @@ fn gap_columns() -> Columns<'static, Length> {
         .name("most of it", |(.., most)| Some(most))
 }
 
-pub fn words() -> Words {
-    Words {
+pub fn words() -> FrameWords {
+    FrameWords {
         command: "osnoise",
         rows: "CPUs",
         row_columns: headings(&columns()),
@@ -45,20 +45,20 @@ pub fn words() -> Words {
     }
 }
 
-fn cpu(number: u64, noise_ns: Option<u64>, shares: &str) -> Row {
-    Row::new(number, cells(&columns(), &(number, noise_ns, shares)))
+fn cpu(number: u64, noise_ns: Option<u64>, shares: &str) -> FrameRow {
+    FrameRow::new(number, cells(&columns(), &(number, noise_ns, shares)))
 }
 
-fn gap(key: u64, cpu: u64, parts: &[(u64, &str, &str)]) -> Gap {
+fn gap(key: u64, cpu: u64, parts: &[(u64, &str, &str)]) -> FrameGap {
     let dur_ns = parts.iter().map(|(ns, _, _)| ns).sum();
     let most = format!("{} {}", parts[0].1, parts[0].2);
     let cells = cells(&gap_columns(), &(dur_ns, cpu, most));
-    let part = |(ns, share, who): &(u64, &str, &str)| Part {
+    let part = |(ns, share, who): &(u64, &str, &str)| FramePart {
         ns: *ns,
         words: format!("{share} {who}"),
     };
     let title = format!("{}  CPU {cpu} at 3.000000 s", human(dur_ns));
-    Gap::new(key, cells, title, parts.iter().map(part).collect())
+    FrameGap::new(key, cells, title, parts.iter().map(part).collect())
 }
 
 fn snapshot(second: u64) -> Snapshot {
@@ -103,7 +103,7 @@ pub fn later() -> Snapshot {
 }
 
 /// Returns the screen of 80x24 after these snapshots and keys.
-pub fn screen(words: Words, snapshots: Vec<Snapshot>, keys: &[Key]) -> String {
+pub fn screen(words: FrameWords, snapshots: Vec<Snapshot>, keys: &[Key]) -> String {
     let mut model = Model::of(&words, 1_000_000_000);
     let length = snapshots.last().map(|last| last.elapsed);
     snapshots.into_iter().for_each(|one| model.take(one));

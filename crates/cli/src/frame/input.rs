@@ -36,30 +36,30 @@ pub enum Key {
 
 /// Error: the terminal is gone.
 #[derive(Debug, PartialEq, Eq)]
-pub struct Gone;
+pub struct TerminalGone;
 
 /// Returns the keys pressed since the last call.
 ///
 /// # Errors
 /// If the terminal is gone.
-pub fn pressed() -> Result<Vec<Key>, Gone> {
+pub fn pressed() -> Result<Vec<Key>, TerminalGone> {
     let terminal = rustix::stdio::stdin();
     let mut wanted = [PollFd::new(&terminal, PollFlags::IN)];
     match poll(&mut wanted, Some(&NO_TIME)) {
         Ok(0) | Err(Errno::INTR) => return Ok(Vec::new()),
         Ok(_) => {}
-        Err(_) => return Err(Gone),
+        Err(_) => return Err(TerminalGone),
     }
     let reported = wanted[0].revents();
     if reported.intersects(PollFlags::HUP | PollFlags::ERR | PollFlags::NVAL) {
-        return Err(Gone);
+        return Err(TerminalGone);
     }
     let mut bytes = [0; 256];
     match rustix::io::read(terminal, &mut bytes) {
-        Ok(0) => Err(Gone),
+        Ok(0) => Err(TerminalGone),
         Ok(count) => Ok(decode(&bytes[..count])),
         Err(Errno::INTR | Errno::AGAIN) => Ok(Vec::new()),
-        Err(_) => Err(Gone),
+        Err(_) => Err(TerminalGone),
     }
 }
 

@@ -5,7 +5,7 @@ use std::cmp::Reverse;
 use vmnoise_events::column::Columns;
 use vmnoise_explain::{Detail, Explainer, Interval, Longest, NamedInterval, NamedPart};
 
-use super::snapshot::{Gap, Part, cells, index};
+use super::snapshot::{FrameGap, FramePart, cells, index};
 use crate::output::tree::phase;
 use crate::run::trace_line::who;
 use crate::units::{human, seconds};
@@ -54,12 +54,12 @@ pub fn gap_columns(length: &'static str) -> Columns<'static, NamedInterval> {
 }
 
 /// Returns the line and the budget of an interval.
-pub fn gap(of: &NamedInterval) -> Gap {
-    let parts = of.parts.iter().map(|part| Part {
+pub fn gap(of: &NamedInterval) -> FrameGap {
+    let parts = of.parts.iter().map(|part| FramePart {
         ns: part.ns,
         words: words(part),
     });
-    Gap::new(
+    FrameGap::new(
         of.start_mono_ns.rotate_left(16) ^ u64::from(of.cpu),
         cells(&gap_columns("length"), of),
         title(of),

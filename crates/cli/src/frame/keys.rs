@@ -1,7 +1,7 @@
 //! Effect of each key: `press` returns the model that follows.
 
 use super::input::Key;
-use super::model::{Model, Opened, Pane};
+use super::model::{Model, OpenBudget, Pane};
 
 /// Lines of a page.
 const PAGE: isize = 10;
@@ -59,7 +59,7 @@ pub fn press(mut model: Model, key: Key) -> Model {
                 model.opened = model
                     .chosen_gap()
                     .cloned()
-                    .map(|gap| Opened { gap, above: 0 })
+                    .map(|gap| OpenBudget { gap, above: 0 })
             }
         },
         _ if model.opened.is_some() => {}

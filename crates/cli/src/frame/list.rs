@@ -1,6 +1,6 @@
 //! State of a list in the frame: which lines it shows, in which order, and which one is chosen.
 
-use super::snapshot::Row;
+use super::snapshot::FrameRow;
 
 /// State of a list, without its lines.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -15,9 +15,9 @@ pub struct List {
 
 impl List {
     /// Returns the indices of the lines to show.
-    pub fn shown(&self, rows: &[&Row]) -> Vec<usize> {
+    pub fn shown(&self, rows: &[&FrameRow]) -> Vec<usize> {
         let wanted = self.filter.to_lowercase();
-        let matches = |row: &Row| {
+        let matches = |row: &FrameRow| {
             let cells = row.cells.iter().map(|cell| &cell.text);
             let mut texts = cells.chain(&row.found_by);
             wanted.is_empty() || texts.any(|text| text.to_lowercase().contains(&wanted))
@@ -37,19 +37,19 @@ impl List {
     }
 
     /// Returns the position of the chosen line among those shown.
-    pub fn place(&self, rows: &[&Row]) -> Option<usize> {
+    pub fn place(&self, rows: &[&FrameRow]) -> Option<usize> {
         let shown = self.shown(rows);
         let chosen = shown.iter().position(|i| Some(rows[*i].key) == self.chosen);
         chosen.or_else(|| (!shown.is_empty()).then_some(0))
     }
 
     /// Returns the index of the chosen line.
-    pub fn index(&self, rows: &[&Row]) -> Option<usize> {
+    pub fn index(&self, rows: &[&FrameRow]) -> Option<usize> {
         Some(self.shown(rows)[self.place(rows)?])
     }
 
     /// Moves the choice down by `by` lines, or up if negative, at most to the last or first line.
-    pub fn go(&mut self, by: isize, rows: &[&Row]) {
+    pub fn go(&mut self, by: isize, rows: &[&FrameRow]) {
         let shown = self.shown(rows);
         let Some(place) = self.place(rows) else {
             return;
@@ -72,13 +72,13 @@ mod tests {
     use super::*;
     use crate::frame::snapshot::cells;
 
-    fn row(key: u64, name: &str, value: Option<u64>) -> Row {
+    fn row(key: u64, name: &str, value: Option<u64>) -> FrameRow {
         let columns = Columns::<(&str, Option<u64>)>::default()
             .name("name", |(name, _)| Some(name))
             .count("value", |(_, value)| *value);
         let cells = cells(&columns, &(name, value));
         let found_by = vec![format!("{name}-more")];
-        Row {
+        FrameRow {
             key,
             cells,
             found_by,
@@ -92,7 +92,7 @@ mod tests {
             row(2, "a", None),
             row(3, "b", Some(10)),
         ];
-        let rows: Vec<&Row> = rows.iter().collect();
+        let rows: Vec<&FrameRow> = rows.iter().collect();
         let mut list = List::default();
         assert_eq!(list.shown(&rows), [0, 1, 2]);
         list.sort_by_next(2);
@@ -106,7 +106,7 @@ mod tests {
     #[test]
     fn the_chosen_line_stays_chosen_when_others_come_and_go() {
         let rows = [row(1, "x", None), row(2, "y", None), row(3, "xy", None)];
-        let rows: Vec<&Row> = rows.iter().collect();
+        let rows: Vec<&FrameRow> = rows.iter().collect();
         let mut list = List::default();
         assert_eq!(list.index(&rows), Some(0));
         list.go(2, &rows);

@@ -6,7 +6,7 @@ use std::time::Duration;
 use vmnoise_events::RunFacts;
 use vmnoise_explain::{ExitExplainer, Interval};
 
-use super::Source;
+use super::FrameSource;
 use super::draw::{Setting, draw};
 use super::input::{self, Key};
 use super::keys::press;
@@ -34,7 +34,7 @@ struct Live<S> {
 }
 
 /// Takes the terminal for a run that begins; prints the reason and returns `None` if it refuses.
-pub fn begin<S: Source + Default + 'static>(facts: &RunFacts) -> Option<Box<dyn View>> {
+pub fn begin<S: FrameSource + Default + 'static>(facts: &RunFacts) -> Option<Box<dyn View>> {
     let screen = Screen::take().inspect_err(|error| {
         say::say(format_args!(
             "no live view, because the terminal refuses it: {error}"
@@ -59,7 +59,7 @@ pub fn begin<S: Source + Default + 'static>(facts: &RunFacts) -> Option<Box<dyn 
     Some(Box::new(live))
 }
 
-impl<S: Source> View for Live<S> {
+impl<S: FrameSource> View for Live<S> {
     fn interval(&mut self, interval: &Interval) {
         self.source.interval(interval);
     }
@@ -101,7 +101,7 @@ impl<S: Source> View for Live<S> {
     }
 }
 
-impl<S: Source> Live<S> {
+impl<S: FrameSource> Live<S> {
     fn show(&mut self, snapshot: Snapshot) {
         self.model.take(snapshot);
         self.has_changed = true;

@@ -27,24 +27,24 @@ use std::time::Duration;
 use vmnoise_events::RunFacts;
 use vmnoise_explain::{ExitExplainer, Interval};
 
-use crate::run::{Frame, Period};
+use crate::run::{FrameStart, Period};
 
 pub use keys::explained as keys;
-pub use noise::Noise;
-pub use vcpus::Vcpus;
-pub use wakeups::Wakeups;
+pub use noise::NoiseView;
+pub use vcpus::VcpusView;
+pub use wakeups::WakeupsView;
 
-use snapshot::{Snapshot, Words};
+use snapshot::{FrameWords, Snapshot};
 
 /// Returns a frame of this source, if `is_shown` and the terminal can show one.
-pub fn of<S: Source + Default + 'static>(is_shown: bool) -> Option<Frame> {
+pub fn of<S: FrameSource + Default + 'static>(is_shown: bool) -> Option<FrameStart> {
     (is_shown && term_caps::can_show()).then_some(live::begin::<S>)
 }
 
 /// Source of the data that a command shows in its frame.
-pub trait Source {
+pub trait FrameSource {
     /// Returns the labels of the frame.
-    fn words(&self, facts: &RunFacts) -> Words;
+    fn words(&self, facts: &RunFacts) -> FrameWords;
     /// Takes an explained gap or wake-up.
     fn interval(&mut self, _interval: &Interval) {}
     /// Returns the display after a period of gaps or wake-ups.

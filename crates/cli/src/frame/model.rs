@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, VecDeque};
 
 use super::list::List;
-use super::snapshot::{Gap, Row, Snapshot, Words};
+use super::snapshot::{FrameGap, FrameRow, FrameWords, Snapshot};
 use crate::units::human;
 
 /// Number of points kept for a curve: more than the width of any terminal.
@@ -19,9 +19,9 @@ pub enum Pane {
 
 /// Budget that fills the screen.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Opened {
+pub struct OpenBudget {
     /// Gap of the budget; new snapshots do not change it.
-    pub gap: Gap,
+    pub gap: FrameGap,
     /// Number of parts above the visible ones.
     pub above: usize,
 }
@@ -47,7 +47,7 @@ pub struct Model {
     /// Whether the keys are being explained.
     pub help: bool,
     /// Budget that fills the screen.
-    pub opened: Option<Opened>,
+    pub opened: Option<OpenBudget>,
     /// Whether the user wants to end the run.
     pub quits: bool,
     /// Latest notice.
@@ -56,7 +56,7 @@ pub struct Model {
 
 impl Model {
     /// Creates the model for the time before the first period ends.
-    pub fn of(words: &Words, period_ns: u64) -> Model {
+    pub fn of(words: &FrameWords, period_ns: u64) -> Model {
         let headline = format!("measuring: new numbers every {}", human(period_ns));
         Model {
             latest: Snapshot {
@@ -113,20 +113,20 @@ impl Model {
     }
 
     /// Returns the chosen gap.
-    pub fn chosen_gap(&self) -> Option<&Gap> {
+    pub fn chosen_gap(&self) -> Option<&FrameGap> {
         let gaps = &self.shown().gaps;
         Some(&gaps[self.gaps.index(&lines(gaps))?])
     }
 
     /// Returns the chosen row.
-    pub fn chosen_row(&self) -> Option<&Row> {
+    pub fn chosen_row(&self) -> Option<&FrameRow> {
         let rows = &self.shown().rows;
         Some(&rows[self.rows.index(&Vec::from_iter(rows))?])
     }
 
     /// Scrolls the open budget, or else moves in the list that receives the keys.
     pub fn go(&mut self, by: isize) {
-        if let Some(Opened { gap, above }) = &mut self.opened {
+        if let Some(OpenBudget { gap, above }) = &mut self.opened {
             let last = gap.parts.len().saturating_sub(1);
             *above = above.saturating_add_signed(by).min(last);
             return;
@@ -140,6 +140,6 @@ impl Model {
 }
 
 /// Returns the lines of these gaps.
-pub fn lines(gaps: &[Gap]) -> Vec<&Row> {
+pub fn lines(gaps: &[FrameGap]) -> Vec<&FrameRow> {
     gaps.iter().map(|gap| &gap.row).collect()
 }

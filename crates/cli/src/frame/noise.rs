@@ -6,9 +6,9 @@ use vmnoise_events::RunFacts;
 use vmnoise_events::column::Columns;
 use vmnoise_explain::{Interval, NamedInterval, PeriodLine};
 
-use super::Source;
+use super::FrameSource;
 use super::interval::{LongestIntervals, gap, gap_columns, most};
-use super::snapshot::{Row, Snapshot, Words, cells, headings, index};
+use super::snapshot::{FrameRow, FrameWords, Snapshot, cells, headings, index};
 use crate::output::summary_view::largest;
 use crate::run::Period;
 use crate::units::{human, seconds};
@@ -35,14 +35,14 @@ fn columns<'a>() -> Columns<'static, Line<'a>> {
 
 /// Noise so far.
 #[derive(Debug, Default)]
-pub struct Noise {
+pub struct NoiseView {
     longest: LongestIntervals,
     max_gap_ns: BTreeMap<u32, u64>,
 }
 
-impl Source for Noise {
-    fn words(&self, facts: &RunFacts) -> Words {
-        Words {
+impl FrameSource for NoiseView {
+    fn words(&self, facts: &RunFacts) -> FrameWords {
+        FrameWords {
             command: facts.workload.command(),
             rows: "CPUs, this period",
             row_columns: headings(&columns()),
@@ -72,8 +72,8 @@ impl Source for Noise {
     }
 }
 
-impl Noise {
-    fn row(&mut self, line: &PeriodLine, period: &Period<'_>) -> Row {
+impl NoiseView {
+    fn row(&mut self, line: &PeriodLine, period: &Period<'_>) -> FrameRow {
         let max_gap_ns = self.max_gap_ns.entry(line.cpu).or_default();
         *max_gap_ns = line.max_gap_ns.max(*max_gap_ns);
         let outer_steal = period.outer_steal.iter().find(|(cpu, _)| *cpu == line.cpu);
@@ -82,7 +82,7 @@ impl Noise {
             max_so_far_ns: *max_gap_ns,
             outer_steal_ns: outer_steal.and_then(|(_, ns)| *ns),
         };
-        Row::new(line.cpu.into(), cells(&columns(), &seen))
+        FrameRow::new(line.cpu.into(), cells(&columns(), &seen))
     }
 }
 
@@ -159,7 +159,7 @@ mod tests {
     #[test]
     fn gaps_come_longest_first_and_their_parts_add_up() {
         let mut explainer = Explainer::new(&fixtures::facts());
-        let mut noise = Noise::default();
+        let mut noise = NoiseView::default();
         for event in events() {
             explainer.push(&event, &mut |gap| noise.interval(gap));
         }

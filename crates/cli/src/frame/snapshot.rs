@@ -28,7 +28,7 @@ pub fn headings<R>(columns: &Columns<'_, R>) -> Vec<Heading> {
 
 /// Cell of a list.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Cell {
+pub struct FrameCell {
     /// Text of the cell.
     pub text: String,
     /// Value for sorting, greatest first; `None` sorts by the text, after all known values.
@@ -36,13 +36,15 @@ pub struct Cell {
 }
 
 /// Returns the cells of a line, one for each column.
-pub fn cells<R>(columns: &Columns<'_, R>, line: &R) -> Vec<Cell> {
-    let cell = |cell: &column::Cell<'_, R>| Cell {
+pub fn cells<R>(columns: &Columns<'_, R>, line: &R) -> Vec<FrameCell> {
+    let cell = |cell: &column::ColumnValue<'_, R>| FrameCell {
         text: cells::of(cell, line),
         value: match cell {
-            column::Cell::Count(of) | column::Cell::Time(of) => of(line).map(|it| it as f64),
-            column::Cell::Percent(of) => of(line),
-            column::Cell::Ranked(of) => of(line).1,
+            column::ColumnValue::Count(of) | column::ColumnValue::Time(of) => {
+                of(line).map(|it| it as f64)
+            }
+            column::ColumnValue::Percent(of) => of(line),
+            column::ColumnValue::Ranked(of) => of(line).1,
             _ => None,
         },
     };
@@ -56,19 +58,19 @@ pub fn index(cpu: u32) -> (String, Option<f64>) {
 
 /// Line of a list.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Row {
+pub struct FrameRow {
     /// Identity of the line, the same in each snapshot.
     pub key: u64,
     /// Cells, one for each column.
-    pub cells: Vec<Cell>,
+    pub cells: Vec<FrameCell>,
     /// Further texts, besides the cells, in which a filter searches.
     pub found_by: Vec<String>,
 }
 
-impl Row {
+impl FrameRow {
     /// Creates a line; a filter searches only in its cells.
-    pub fn new(key: u64, cells: Vec<Cell>) -> Row {
-        Row {
+    pub fn new(key: u64, cells: Vec<FrameCell>) -> FrameRow {
+        FrameRow {
             key,
             cells,
             found_by: Vec::new(),
@@ -78,7 +80,7 @@ impl Row {
 
 /// Part of a gap's budget.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Part {
+pub struct FramePart {
     /// Length in nanoseconds.
     pub ns: u64,
     /// Share, and culprit if known.
@@ -87,23 +89,23 @@ pub struct Part {
 
 /// Gap, wake-up or exit, with its budget.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Gap {
+pub struct FrameGap {
     /// Line in the list.
-    pub row: Row,
+    pub row: FrameRow,
     /// Title of the budget.
     pub title: String,
     /// Parts of the budget, which add up to the length of the gap.
-    pub parts: Vec<Part>,
+    pub parts: Vec<FramePart>,
 }
 
-impl Gap {
+impl FrameGap {
     /// Creates a gap; a filter also searches in the words of its parts.
-    pub fn new(key: u64, cells: Vec<Cell>, title: String, parts: Vec<Part>) -> Gap {
+    pub fn new(key: u64, cells: Vec<FrameCell>, title: String, parts: Vec<FramePart>) -> FrameGap {
         let found_by = parts.iter().map(|part| part.words.clone()).collect();
-        Gap {
-            row: Row {
+        FrameGap {
+            row: FrameRow {
                 found_by,
-                ..Row::new(key, cells)
+                ..FrameRow::new(key, cells)
             },
             title,
             parts,
@@ -113,7 +115,7 @@ impl Gap {
 
 /// Labels of a command's frame, which never change.
 #[derive(Debug, Clone)]
-pub struct Words {
+pub struct FrameWords {
     /// Name of the command.
     pub command: &'static str,
     /// Title of the rows.
@@ -136,9 +138,9 @@ pub struct Snapshot {
     /// Main finding so far, in one line.
     pub headline: String,
     /// Rows, one for each CPU or for each vCPU and reason.
-    pub rows: Vec<Row>,
+    pub rows: Vec<FrameRow>,
     /// Next point of each row's curve, by the row's key; unknown ones are left out.
     pub levels: Vec<(u64, f64)>,
     /// Longest gaps so far, longest first.
-    pub gaps: Vec<Gap>,
+    pub gaps: Vec<FrameGap>,
 }

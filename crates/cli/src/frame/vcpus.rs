@@ -8,14 +8,14 @@ use vmnoise_events::column::Columns;
 use vmnoise_events::{RunFacts, ShareMap, VcpuId};
 use vmnoise_explain::{ExitExplainer, ExitsSummary, ReasonExits, VcpuExits, VmExits, WorstExit};
 
-use super::Source;
-use super::snapshot::{Gap, Part, Row, Snapshot, Words, cells, headings};
+use super::FrameSource;
+use super::snapshot::{FrameGap, FramePart, FrameRow, FrameWords, Snapshot, cells, headings};
 use crate::output::exits::largest;
 use crate::output::exits::parts::{self, cpus, name, vcpus};
 use crate::units::human;
 
-fn words() -> Words {
-    Words {
+fn words() -> FrameWords {
+    FrameWords {
         command: "exits",
         rows: "vCPUs and why they left their guest (times without halts)",
         row_columns: headings(&columns(Duration::ZERO)),
@@ -27,7 +27,7 @@ fn words() -> Words {
 
 /// Exits so far.
 #[derive(Debug, Default)]
-pub struct Vcpus {
+pub struct VcpusView {
     measured: Duration,
     /// Time outside the guest until the last period, by the key of the row.
     before_ns: BTreeMap<u64, u64>,
@@ -74,8 +74,8 @@ fn gap_columns<'a>() -> Columns<'static, Longest<'a>> {
         })
 }
 
-impl Source for Vcpus {
-    fn words(&self, _facts: &RunFacts) -> Words {
+impl FrameSource for VcpusView {
+    fn words(&self, _facts: &RunFacts) -> FrameWords {
         words()
     }
 
@@ -84,7 +84,7 @@ impl Source for Vcpus {
     }
 }
 
-impl Vcpus {
+impl VcpusView {
     fn period(&mut self, measured: Duration, exits: &ExitsSummary) -> Snapshot {
         let length = measured.saturating_sub(self.measured).as_nanos();
         self.measured = measured;
@@ -101,7 +101,7 @@ impl Vcpus {
                     snapshot.levels.push((line.key, percent));
                 }
                 let cells = cells(&columns(measured), &line);
-                snapshot.rows.push(Row::new(line.key, cells));
+                snapshot.rows.push(FrameRow::new(line.key, cells));
             }
             let name = name(vm, vcpu);
             let worst = vcpu.worst.iter();
@@ -110,9 +110,10 @@ impl Vcpus {
                 .extend(worst.map(|exit| gap(vcpu.id, &name, exit)));
         }
         let longest_first =
-            |gap: &Gap| std::cmp::Reverse(gap.parts.iter().map(|part| part.ns).sum::<u64>());
+            |gap: &FrameGap| std::cmp::Reverse(gap.parts.iter().map(|part| part.ns).sum::<u64>());
         snapshot.gaps.sort_by_key(longest_first);
-        let headline = |gap: &Gap| format!("longest: {}, {}", gap.title, gap.row.cells[3].text);
+        let headline =
+            |gap: &FrameGap| format!("longest: {}, {}", gap.title, gap.row.cells[3].text);
         let first = snapshot.gaps.first();
         snapshot.headline = first.map_or_else(|| "no exit yet".into(), headline);
         snapshot
@@ -149,9 +150,9 @@ fn key(identity: impl Hash) -> u64 {
     hasher.finish()
 }
 
-fn gap(id: VcpuId, vcpu: &str, exit: &WorstExit) -> Gap {
+fn gap(id: VcpuId, vcpu: &str, exit: &WorstExit) -> FrameGap {
     let shares = parts::by_size(&exit.shares_ns);
-    Gap::new(
+    FrameGap::new(
         key((id, exit.start_mono_ns)),
         cells(&gap_columns(), &(vcpu, exit)),
         format!(
@@ -162,7 +163,7 @@ fn gap(id: VcpuId, vcpu: &str, exit: &WorstExit) -> Gap {
         ),
         shares
             .into_iter()
-            .map(|(share, ns)| Part {
+            .map(|(share, ns)| FramePart {
                 ns,
                 words: share.to_string(),
             })
@@ -179,7 +180,7 @@ mod tests {
     use crate::frame::input::Key;
     use crate::output::exits::fixtures::summary;
 
-    fn second(number: u64, vcpus: &mut Vcpus, exits: &ExitsSummary) -> Snapshot {
+    fn second(number: u64, vcpus: &mut VcpusView, exits: &ExitsSummary) -> Snapshot {
         vcpus.period(Duration::from_secs(number), exits)
     }
 
@@ -190,8 +191,8 @@ mod tests {
         time_ns.taken[Share::Halted] = Some(500_000_000);
         time_ns.taken[Share::Unexplained] = Some(7_000_000);
         time_ns.unseen = 7_000_000;
-        let snapshot = second(1, &mut Vcpus::default(), &exits);
-        let names = |row: &Row| format!("{} {}", row.cells[0].text, row.cells[1].text);
+        let snapshot = second(1, &mut VcpusView::default(), &exits);
+        let names = |row: &FrameRow| format!("{} {}", row.cells[0].text, row.cells[1].text);
         let names: Vec<String> = snapshot.rows.iter().map(names).collect();
         let expected = [
             "web/0 (all)",
@@ -211,7 +212,7 @@ mod tests {
 
     #[test]
     fn a_curve_is_of_the_last_period_and_a_row_of_the_run() {
-        let mut vcpus = Vcpus::default();
+        let mut vcpus = VcpusView::default();
         let first = second(1, &mut vcpus, &summary());
         let again = second(2, &mut vcpus, &summary());
         assert!(first.levels.iter().all(|(_, percent)| *percent > 0.0));
@@ -228,7 +229,7 @@ mod tests {
 
     #[test]
     fn the_longest_exit_is_the_headline_and_its_budget_adds_up() {
-        let snapshot = second(1, &mut Vcpus::default(), &summary());
+        let snapshot = second(1, &mut VcpusView::default(), &summary());
         let [gap] = &snapshot.gaps[..] else {
             panic!("{:?}", snapshot.gaps);
         };
@@ -242,13 +243,17 @@ mod tests {
             "{}",
             snapshot.headline
         );
-        let nothing = second(1, &mut Vcpus::default(), &ExitsSummary { vms: Vec::new() });
+        let nothing = second(
+            1,
+            &mut VcpusView::default(),
+            &ExitsSummary { vms: Vec::new() },
+        );
         assert_eq!(nothing.headline, "no exit yet");
     }
 
     #[test]
     fn as_it_is_drawn() {
-        let snapshot = second(1, &mut Vcpus::default(), &summary());
+        let snapshot = second(1, &mut VcpusView::default(), &summary());
         insta::assert_snapshot!(screen(words(), vec![snapshot], &[Key::Down]));
     }
 }

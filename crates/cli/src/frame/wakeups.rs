@@ -5,10 +5,10 @@ use std::collections::BTreeMap;
 use vmnoise_events::{RunFacts, column as table};
 use vmnoise_explain::{Interval, NamedInterval};
 
-use super::Source;
+use super::FrameSource;
 use super::interval::{LongestIntervals, gap, gap_columns, most, title};
-use super::snapshot::{Row, Snapshot, Words, cells, headings, index};
-use crate::output::timerlat::columns::{Columns, Contexts};
+use super::snapshot::{FrameRow, FrameWords, Snapshot, cells, headings, index};
+use crate::output::timerlat::columns::{Contexts, CpuColumns};
 use crate::run::Period;
 
 fn columns<'a>() -> table::Columns<'static, (u32, &'a Contexts)> {
@@ -22,8 +22,8 @@ fn columns<'a>() -> table::Columns<'static, (u32, &'a Contexts)> {
         .time("max IRQ", |(_, it)| it.irq.known(it.irq.max_ns))
 }
 
-fn words() -> Words {
-    Words {
+fn words() -> FrameWords {
+    FrameWords {
         command: "timerlat",
         rows: "CPUs, latency until user space",
         row_columns: headings(&columns()),
@@ -35,15 +35,15 @@ fn words() -> Words {
 
 /// Wake-ups so far.
 #[derive(Debug, Default)]
-pub struct Wakeups {
-    columns: Columns,
+pub struct WakeupsView {
+    columns: CpuColumns,
     latest: LongestIntervals,
     /// Longest latency of this period, by CPU.
     period_max_ns: BTreeMap<u32, u64>,
 }
 
-impl Source for Wakeups {
-    fn words(&self, _facts: &RunFacts) -> Words {
+impl FrameSource for WakeupsView {
+    fn words(&self, _facts: &RunFacts) -> FrameWords {
         words()
     }
 
@@ -65,7 +65,7 @@ impl Source for Wakeups {
             rows: self
                 .columns
                 .iter()
-                .map(|cpu| Row::new(cpu.0.into(), cells(&columns(), &cpu)))
+                .map(|cpu| FrameRow::new(cpu.0.into(), cells(&columns(), &cpu)))
                 .collect(),
             levels: levels
                 .map(|(cpu, ns)| (cpu.into(), ns as f64 / 1e3))
@@ -125,7 +125,7 @@ mod tests {
         }
     }
 
-    fn second(number: u64, wakeups: &mut Wakeups) -> Snapshot {
+    fn second(number: u64, wakeups: &mut WakeupsView) -> Snapshot {
         wakeups.period(&Period {
             since_start: Duration::from_secs(number),
             lines: &[],
@@ -137,7 +137,7 @@ mod tests {
 
     #[test]
     fn the_latest_comes_first_with_a_budget_that_adds_up() {
-        let mut wakeups = Wakeups::default();
+        let mut wakeups = WakeupsView::default();
         for seen in [wakeup(0, 1_000, 2_000, 3_000), late(), unseen(0, 9_000)] {
             wakeups.interval(&seen);
         }
@@ -157,7 +157,7 @@ mod tests {
 
     #[test]
     fn the_curve_is_of_one_period_and_steps_that_were_not_seen_are_unknown() {
-        let mut wakeups = Wakeups::default();
+        let mut wakeups = WakeupsView::default();
         wakeups.interval(&unseen(3, 9_000));
         wakeups.interval(&unseen(3, 4_000));
         let snapshot = second(1, &mut wakeups);
@@ -167,14 +167,14 @@ mod tests {
         assert_eq!(cells, ["3", "2", "4000 ns", "6500 ns", "9000 ns", "-", "-"]);
         assert_eq!(second(2, &mut wakeups).levels, []);
         assert_eq!(
-            second(1, &mut Wakeups::default()).headline,
+            second(1, &mut WakeupsView::default()).headline,
             "no wake-up yet"
         );
     }
 
     #[test]
     fn as_it_is_drawn() {
-        let mut wakeups = Wakeups::default();
+        let mut wakeups = WakeupsView::default();
         wakeups.interval(&wakeup(0, 1_000, 2_000, 3_000));
         let first = second(1, &mut wakeups);
         wakeups.interval(&late());

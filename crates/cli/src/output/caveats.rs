@@ -1,7 +1,7 @@
 //! Last lines of each result: its probes, and its limitations.
 
 use vmnoise_events::coverage::{Coverage, Question};
-use vmnoise_events::{ProbeStatus, RunFacts, Share, Workload};
+use vmnoise_events::{MeasuringCommand, ProbeStatus, RunFacts, Share};
 use vmnoise_explain::{Losses, Summary};
 
 use super::cells::{number, percent, time};
@@ -59,7 +59,7 @@ pub fn without_probes(facts: &RunFacts, summary: &Summary) -> String {
     }
     text += &exit_check(facts, summary);
     // For a guest, only its host can judge the exits.
-    if facts.workload == Workload::Microvm {
+    if facts.workload == MeasuringCommand::Microvm {
         let unbounded_ns = summary.cpus.iter().filter_map(|cpu| cpu.unbounded_kvm_ns);
         text += &unbounded_kvm(unbounded_ns.fold(0, u64::saturating_add));
     }
@@ -71,7 +71,7 @@ pub fn without_probes(facts: &RunFacts, summary: &Summary) -> String {
     text += &steal_outside_gaps(facts, summary);
     let noise = match facts.workload {
         // One clock stamps both the wake-ups and the kernel's work.
-        Workload::Timerlat => "latency",
+        MeasuringCommand::Timerlat => "latency",
         _ => {
             text += &format!(" clock bound: {}\n", time(summary.clock_bound_ns));
             "noise"
@@ -155,7 +155,7 @@ fn steal_outside_gaps(facts: &RunFacts, summary: &Summary) -> String {
     for cpu in summary
         .cpus
         .iter()
-        .filter(|_| facts.workload == Workload::Observed)
+        .filter(|_| facts.workload == MeasuringCommand::Observed)
     {
         if let (Some(clock_ns), Some(booked_ns)) = (cpu.steal_clock_ns, cpu.shares_ns[Share::Steal])
         {

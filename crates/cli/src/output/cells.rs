@@ -1,20 +1,20 @@
 //! Formats for the cells of tables; an unknown value is `-`.
 
-use vmnoise_events::column::Cell;
+use vmnoise_events::column::ColumnValue;
 
 use crate::units::human;
 
 /// Returns the text of a cell in this row.
-pub fn of<R>(cell: &Cell<'_, R>, row: &R) -> String {
+pub fn of<R>(cell: &ColumnValue<'_, R>, row: &R) -> String {
     match cell {
-        Cell::Words(of) => of(row).into_owned(),
-        Cell::Name(of) => of(row).unwrap_or("-").to_owned(),
-        Cell::Count(of) => number(of(row)),
-        Cell::Time(of) => time(of(row)),
-        Cell::Percent(of) => percent(of(row)),
-        Cell::Figure(of) => of(row),
-        Cell::Ranked(of) => of(row).0,
-        Cell::Truth(of) => if of(row) { "yes" } else { "no" }.to_owned(),
+        ColumnValue::Words(of) => of(row).into_owned(),
+        ColumnValue::Name(of) => of(row).unwrap_or("-").to_owned(),
+        ColumnValue::Count(of) => number(of(row)),
+        ColumnValue::Time(of) => time(of(row)),
+        ColumnValue::Percent(of) => percent(of(row)),
+        ColumnValue::Figure(of) => of(row),
+        ColumnValue::Ranked(of) => of(row).0,
+        ColumnValue::Truth(of) => if of(row) { "yes" } else { "no" }.to_owned(),
     }
 }
 

@@ -3,7 +3,9 @@
 use anyhow::Result;
 use serde::Serialize;
 use vmnoise_events::{HostFacts, Policy};
-use vmnoise_workload::microvm::exercise::{Exercise, Exercised, Kind, KvmCounts, Spread};
+use vmnoise_workload::microvm::exercise::{
+    Exercise, ExerciseResult, ExitHandler, KvmCounts, Spread,
+};
 
 use super::{json, table, write};
 use crate::output::format::Format;
@@ -11,7 +13,7 @@ use crate::units::to_ns;
 
 /// Options of the user.
 #[derive(Debug, Serialize)]
-pub struct Options {
+pub struct ExerciseOptions {
     /// Exit that is exercised.
     pub exercise: Exercise,
     /// CPUs, with one vCPU each.
@@ -24,15 +26,15 @@ pub struct Options {
 
 /// JSON document `vmnoise.exercise/1`.
 #[derive(Debug, Serialize)]
-pub struct Document<'a> {
+pub struct ExerciseDocument<'a> {
     schema: &'static str,
     tool_version: &'static str,
     kernel: &'a str,
     hypervisor: Option<&'a str>,
     started_at: String,
-    options: Options,
+    options: ExerciseOptions,
     tsc_hz: u64,
-    expected: Kind,
+    expected: ExitHandler,
     cpus: Vec<Row>,
 }
 
@@ -40,7 +42,7 @@ pub struct Document<'a> {
 struct Row {
     cpu: u32,
     count: u64,
-    handled: Option<Kind>,
+    handled: Option<ExitHandler>,
     exit_tsc: Option<Spread>,
     exit_ns: Option<Spread>,
     runtime_ns: u64,
@@ -49,16 +51,16 @@ struct Row {
     kvm_stat: KvmCounts,
 }
 
-impl<'a> Document<'a> {
+impl<'a> ExerciseDocument<'a> {
     /// Creates the document of these rows.
     pub fn new(
         host: &'a HostFacts,
         started_at: String,
-        options: Options,
+        options: ExerciseOptions,
         tsc_hz: u64,
-        rows: &[Exercised],
-    ) -> Document<'a> {
-        Document {
+        rows: &[ExerciseResult],
+    ) -> ExerciseDocument<'a> {
+        ExerciseDocument {
             schema: "vmnoise.exercise/1",
             tool_version: env!("CARGO_PKG_VERSION"),
             kernel: &host.kernel,
@@ -73,7 +75,7 @@ impl<'a> Document<'a> {
 }
 
 impl Row {
-    fn new(row: &Exercised, tsc_hz: u64) -> Row {
+    fn new(row: &ExerciseResult, tsc_hz: u64) -> Row {
         let ns = |cycles| to_ns(cycles, tsc_hz);
         Row {
             cpu: row.cpu,
@@ -93,7 +95,7 @@ impl Row {
 ///
 /// # Errors
 /// If stdout cannot be written.
-pub fn print(document: &Document<'_>, format: Format) -> Result<()> {
+pub fn print(document: &ExerciseDocument<'_>, format: Format) -> Result<()> {
     match format {
         Format::Text => write(text(document).as_bytes()),
         Format::Json => {
@@ -104,7 +106,7 @@ pub fn print(document: &Document<'_>, format: Format) -> Result<()> {
     }
 }
 
-fn text(document: &Document<'_>) -> String {
+fn text(document: &ExerciseDocument<'_>) -> String {
     let cpus = table::of(&document.cpus, |it| {
         it.count("CPU", |row| u64::from(row.cpu))
             .figure("kind", |row| row.handled.map_or("-", word).into())
@@ -121,9 +123,9 @@ fn text(document: &Document<'_>) -> String {
             .count("for IRQs", |row| row.kvm_stat.irq_exits)
     });
     let expected = match document.options.exercise.kind() {
-        Kind::Light => "light exits, which KVM answers",
-        Kind::Heavy => "heavy exits, which the VMM answers",
-        Kind::None => "no exit",
+        ExitHandler::Light => "light exits, which KVM answers",
+        ExitHandler::Heavy => "heavy exits, which the VMM answers",
+        ExitHandler::None => "no exit",
     };
     format!(
         "{}: {expected}; cycles at {} Hz, one reading of the clock included\n\n{cpus}",
@@ -132,10 +134,10 @@ fn text(document: &Document<'_>) -> String {
     )
 }
 
-fn word(kind: Kind) -> &'static str {
+fn word(kind: ExitHandler) -> &'static str {
     match kind {
-        Kind::Light => "light",
-        Kind::Heavy => "heavy",
-        Kind::None => "none",
+        ExitHandler::Light => "light",
+        ExitHandler::Heavy => "heavy",
+        ExitHandler::None => "none",
     }
 }

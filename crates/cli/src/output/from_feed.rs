@@ -90,8 +90,8 @@ mod tests {
     #![allow(clippy::unwrap_used)] // A failed `unwrap` fails the test.
 
     use vmnoise_events::{
-        Anchor, Event, FeedDetail, FeedTotals, HostCulprit, HostFrame, HostReason, Share, ShareMap,
-        Tally,
+        Anchor, CpuTally, Event, FeedDetail, FeedTotals, HostCulprit, HostFrame, HostReason, Share,
+        ShareMap,
     };
     use vmnoise_explain::Explainer;
 
@@ -112,11 +112,11 @@ mod tests {
                 after_tsc: at,
             }));
         }
-        feed(Event::Tally(Tally {
+        feed(Event::Tally(CpuTally {
             cpu: 16,
             first_tsc: 1_000_000,
             last_tsc: 900_000_000,
-            ..Tally::default()
+            ..CpuTally::default()
         }));
         feed(Event::HostFrame(HostFrame {
             vcpu: 3,

@@ -4,7 +4,7 @@ use std::io::Write;
 
 use anyhow::Result;
 use serde::Serialize;
-use vmnoise_events::{Options, RunFacts, Workload};
+use vmnoise_events::{MeasuringCommand, RunFacts, RunOptions};
 use vmnoise_explain::Summary;
 use vmnoise_judge::compare::Unit;
 
@@ -18,7 +18,7 @@ pub struct Head<'a> {
     kernel: &'a str,
     hypervisor: Option<&'a str>,
     started_at: &'a str,
-    options: &'a Options,
+    options: &'a RunOptions,
     rdtsc_cycles: u64,
 }
 
@@ -39,20 +39,20 @@ impl<'a> Head<'a> {
 
 /// Identity of a recording, in documents about several recordings or a verdict.
 #[derive(Debug, Serialize)]
-pub struct Recorded<'a> {
+pub struct DocumentSubject<'a> {
     file: &'a str,
     tool_version: &'a str,
     kernel: &'a str,
     hypervisor: Option<&'a str>,
     started_at: &'a str,
-    workload: Workload,
+    workload: MeasuringCommand,
     cpus: &'a [u32],
 }
 
-impl<'a> Recorded<'a> {
+impl<'a> DocumentSubject<'a> {
     /// Creates the identity of the recording in this file.
-    pub fn new(file: &'a str, facts: &'a RunFacts) -> Recorded<'a> {
-        Recorded {
+    pub fn new(file: &'a str, facts: &'a RunFacts) -> DocumentSubject<'a> {
+        DocumentSubject {
             file,
             tool_version: &facts.tool_version,
             kernel: &facts.host.kernel,
@@ -64,8 +64,8 @@ impl<'a> Recorded<'a> {
     }
 
     /// Creates the identity of a recording that a prediction was made from.
-    pub fn of(file: &'a str, origin: &'a Origin) -> Recorded<'a> {
-        Recorded {
+    pub fn of(file: &'a str, origin: &'a Origin) -> DocumentSubject<'a> {
+        DocumentSubject {
             file,
             tool_version: &origin.tool_version,
             kernel: &origin.kernel,

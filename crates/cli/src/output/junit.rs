@@ -10,7 +10,7 @@ type Xml = Writer<Vec<u8>>;
 
 /// Result of a case.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Outcome {
+pub enum CaseOutcome {
     /// The test passed.
     Good,
     /// The case does not affect the result.
@@ -26,7 +26,7 @@ pub struct Case {
     /// Name.
     pub name: String,
     /// Result.
-    pub outcome: Outcome,
+    pub outcome: CaseOutcome,
     /// Result in the words of the command.
     pub verdict: &'static str,
     /// Message in one line.
@@ -36,7 +36,7 @@ pub struct Case {
 }
 
 /// Cases that belong together.
-pub struct Suite {
+pub struct TestSuite {
     /// Name.
     pub name: String,
     /// Cases in order.
@@ -47,7 +47,7 @@ pub struct Suite {
 ///
 /// # Errors
 /// If it cannot be written.
-pub fn render(suites: &[Suite]) -> Result<String> {
+pub fn render(suites: &[TestSuite]) -> Result<String> {
     let mut xml = Writer::new_with_indent(Vec::new(), b' ', 4);
     xml.write_event(Event::Decl(BytesDecl::new("1.0", Some("UTF-8"), None)))?;
     let all = xml
@@ -59,15 +59,15 @@ pub fn render(suites: &[Suite]) -> Result<String> {
     Ok(text)
 }
 
-impl Suite {
+impl TestSuite {
     fn write(&self, xml: &mut Xml) -> io::Result<()> {
         let cases = &self.cases;
         let count = |outcome| cases.iter().filter(|it| it.outcome == outcome).count();
         let counts = [
             ("tests", cases.len()),
-            ("failures", count(Outcome::Failed)),
-            ("errors", count(Outcome::Unknown)),
-            ("skipped", count(Outcome::Skipped)),
+            ("failures", count(CaseOutcome::Failed)),
+            ("errors", count(CaseOutcome::Unknown)),
+            ("skipped", count(CaseOutcome::Skipped)),
         ];
         let counts = counts.map(|(name, count)| (name, count.to_string()));
         let suite = xml
@@ -88,14 +88,14 @@ impl Case {
             case.with_attributes([("name", &*sayable(&self.name)), ("classname", "vmnoise")]);
         case.write_inner_content(|xml| {
             let kind = match self.outcome {
-                Outcome::Good => "system-out",
-                Outcome::Skipped => "skipped",
-                Outcome::Failed => "failure",
-                Outcome::Unknown => "error",
+                CaseOutcome::Good => "system-out",
+                CaseOutcome::Skipped => "skipped",
+                CaseOutcome::Failed => "failure",
+                CaseOutcome::Unknown => "error",
             };
             let element = xml.create_element(kind);
             match self.outcome {
-                Outcome::Good => {
+                CaseOutcome::Good => {
                     let said = format!("{}: {message}\n{said}", self.verdict);
                     element.write_text_content(BytesText::new(said.trim_end()))?;
                 }

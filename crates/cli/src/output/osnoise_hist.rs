@@ -15,7 +15,7 @@ use crate::run::{Meanwhile, RecentTrace, View};
 
 /// Options of the histogram.
 #[derive(Debug, Clone, Args)]
-pub struct Buckets {
+pub struct NoiseBuckets {
     /// Width of a bucket in microseconds
     #[arg(short, long, value_name = "US", default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..=999_999))]
     bucket_size: u64,
@@ -31,16 +31,16 @@ pub struct Buckets {
 
 /// View that collects the gaps of a run.
 #[derive(Debug)]
-pub struct Hist {
-    asked: Buckets,
+pub struct NoiseHist {
+    asked: NoiseBuckets,
     keeps_trace: bool,
     cpus: BTreeMap<u32, LinearHistogram>,
 }
 
-impl Hist {
+impl NoiseHist {
     /// Creates the view; `keeps_trace` says that the last lines of the trace may be needed.
-    pub fn new(asked: &Buckets, keeps_trace: bool) -> Hist {
-        Hist {
+    pub fn new(asked: &NoiseBuckets, keeps_trace: bool) -> NoiseHist {
+        NoiseHist {
             asked: asked.clone(),
             keeps_trace,
             cpus: BTreeMap::new(),
@@ -48,7 +48,7 @@ impl Hist {
     }
 }
 
-impl View for Hist {
+impl View for NoiseHist {
     fn wants_trace(&self) -> bool {
         self.keeps_trace
     }
@@ -81,7 +81,7 @@ impl View for Hist {
     }
 }
 
-impl Hist {
+impl NoiseHist {
     fn render(&self, elapsed: Duration) -> String {
         let mut out = String::new();
         if !self.asked.frame.no_header {

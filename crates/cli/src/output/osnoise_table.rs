@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use vmnoise_explain::{CpuSummary, GuestColumns, Interference, PeriodLine};
+use vmnoise_explain::{CpuSummary, GuestColumns, InterferenceColumns, PeriodLine};
 
 use super::{cells, rtla};
 
@@ -28,7 +28,7 @@ struct Row {
     /// Largest noise of one period.
     max_noise_ns: Option<u64>,
     max_single_ns: u64,
-    interference: Interference,
+    interference: InterferenceColumns,
     guest_columns: GuestColumns,
 }
 
@@ -96,7 +96,7 @@ impl OsnoiseTable {
 
 impl Row {
     fn render(&self, cpu: u32) -> String {
-        let Interference {
+        let InterferenceColumns {
             hw,
             nmi,
             irq,
@@ -142,7 +142,7 @@ mod tests {
             noise_ns: 190_999,
             max_noise_ns: Some(90_000),
             max_single_ns: 9_999,
-            interference: Interference {
+            interference: InterferenceColumns {
                 hw: Some(18),
                 nmi: None,
                 irq: Some(1007),

@@ -1,12 +1,12 @@
 //! Recordings that a prediction was made from, with their coverage.
 
 use vmnoise_events::coverage::Coverage;
-use vmnoise_events::{RunFacts, Workload};
-use vmnoise_predict::Record;
+use vmnoise_events::{MeasuringCommand, RunFacts};
+use vmnoise_predict::CpuRecord;
 
 /// Recording that was read.
 #[derive(Debug)]
-pub struct Recorded {
+pub struct ReadRecording {
     /// Path of the recording.
     pub file: String,
     /// Whether the recording belongs to a data set, and was not named individually.
@@ -25,7 +25,7 @@ pub struct Origin {
     /// Version of vmnoise that recorded.
     pub tool_version: String,
     /// Workload of the run.
-    pub workload: Workload,
+    pub workload: MeasuringCommand,
     /// Start of the run, RFC 3339 in UTC.
     pub started_at: String,
     /// Name of the machine.
@@ -57,7 +57,7 @@ impl From<&RunFacts> for Origin {
 #[derive(Debug)]
 pub struct RecordedCpu {
     /// Gaps of the CPU, with the time that each culprit took.
-    pub record: Record,
+    pub record: CpuRecord,
     /// Unobserved time in its span, in nanoseconds: the workload was stopped, or was storing gaps.
     pub unseen_ns: u64,
     /// Number of gaps for which the activities of some culprits were lost; `None` if no counter
@@ -65,7 +65,7 @@ pub struct RecordedCpu {
     pub incomplete_gaps: Option<u64>,
 }
 
-impl Recorded {
+impl ReadRecording {
     /// Returns the shortest span of its CPUs, in nanoseconds.
     pub fn shortest_ns(&self) -> u64 {
         let spans = self.cpus.iter().map(|cpu| cpu.record.span_ns());

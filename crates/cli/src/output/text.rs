@@ -1,7 +1,7 @@
 //! Summary as text for people: shares, culprits, and the longest gaps with their budgets.
 
-use vmnoise_events::{RunFacts, Workload};
-use vmnoise_explain::{CpuSummary, Place, Summary, cpu_columns};
+use vmnoise_events::{MeasuringCommand, RunFacts};
+use vmnoise_explain::{CpuSummary, Summary, TablePlace, cpu_columns};
 
 use super::tree::tree;
 use super::{caveats, from_feed, table};
@@ -37,11 +37,11 @@ pub fn render(facts: &RunFacts, summary: &Summary) -> String {
 
 fn headline(facts: &RunFacts) -> String {
     let (who, itself) = match facts.workload {
-        Workload::Microvm => ("A VM on this host", "itself "),
-        Workload::Osnoise => ("A polling thread on this machine", ""),
-        Workload::Observed => ("A thread on this machine", ""),
-        Workload::Exits => ("The VMs of this host", ""),
-        Workload::Timerlat => ("Periodic tasks on this machine", ""),
+        MeasuringCommand::Microvm => ("A VM on this host", "itself "),
+        MeasuringCommand::Osnoise => ("A polling thread on this machine", ""),
+        MeasuringCommand::Observed => ("A thread on this machine", ""),
+        MeasuringCommand::Exits => ("The VMs of this host", ""),
+        MeasuringCommand::Timerlat => ("Periodic tasks on this machine", ""),
     };
     let below = match &facts.host.hypervisor {
         Some(name) => format!(", {itself}a guest of {name}"),
@@ -58,7 +58,7 @@ fn headline(facts: &RunFacts) -> String {
 fn overview(cpus: &[CpuSummary]) -> String {
     table::of(cpus, |it| {
         it.count("CPU", |cpu| u64::from(cpu.cpu))
-            .and(cpu_columns(Place::Text))
+            .and(cpu_columns(TablePlace::Text))
     })
 }
 

@@ -1,7 +1,7 @@
 //! Trees as text: a line for each branch; the parts of a branch add up to it.
 
 use vmnoise_events::Share;
-use vmnoise_explain::{Branch, Detail, Most, NamedInterval, NamedPart, Phase, What};
+use vmnoise_explain::{Detail, Most, NamedInterval, NamedPart, Phase, TreeBranch, What};
 
 use crate::output::exits::cpus;
 use crate::run::trace_line::who;
@@ -56,7 +56,7 @@ pub fn lines(parts: Vec<(u64, String)>, out: &mut String) {
 }
 
 /// Renders one line in µs for each branch, followed by its parts.
-pub fn draw(branches: &[Branch<'_>], words: Words, indent: &str, out: &mut String) {
+pub fn draw(branches: &[TreeBranch<'_>], words: Words, indent: &str, out: &mut String) {
     for (index, branch) in branches.iter().enumerate() {
         let is_last = index + 1 == branches.len();
         let length = format!("{:>10}", us(branch.ns));

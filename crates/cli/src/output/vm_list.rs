@@ -3,7 +3,7 @@
 use anyhow::Result;
 use serde::Serialize;
 use vmnoise_events::VmIdentity;
-use vmnoise_host::Vm;
+use vmnoise_host::VmProcess;
 
 use super::{json, table};
 use crate::output::format::Format;
@@ -35,7 +35,7 @@ struct ListedVcpu<'a> {
 ///
 /// # Errors
 /// If stdout cannot be written.
-pub fn print(vms: &[Vm], format: Format) -> Result<()> {
+pub fn print(vms: &[VmProcess], format: Format) -> Result<()> {
     if format == Format::Json {
         let vms = vms.iter().map(|vm| ListedVm {
             vm: vm.pid,
@@ -78,7 +78,7 @@ pub fn print(vms: &[Vm], format: Format) -> Result<()> {
 }
 
 /// Returns a line with the other identifying facts of a VM.
-fn identity(vm: &Vm) -> Option<String> {
+fn identity(vm: &VmProcess) -> Option<String> {
     let known = vm.identity.known();
     let facts: Vec<String> = known
         .map(|(fact, word)| format!("{} {word}", fact.name()))

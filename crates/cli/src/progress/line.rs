@@ -24,18 +24,18 @@ const CLEAR: &str = "\r\x1b[K";
 
 /// A line on stderr that is redrawn in place, and cleared on drop.
 #[derive(Debug)]
-pub struct Line {
+pub struct ProgressLine {
     /// Earliest time of the next drawing.
     next: Instant,
     drawings: usize,
     is_drawn: bool,
 }
 
-impl Line {
+impl ProgressLine {
     /// Returns the line of a job that begins, if stderr can show one.
-    pub fn begin() -> Option<Line> {
+    pub fn begin() -> Option<ProgressLine> {
         let seen = std::io::stderr().is_terminal() && can_draw_over();
-        seen.then(|| Line {
+        seen.then(|| ProgressLine {
             next: Instant::now() + SILENCE,
             drawings: 0,
             is_drawn: false,
@@ -86,7 +86,7 @@ impl Line {
     }
 }
 
-impl Drop for Line {
+impl Drop for ProgressLine {
     fn drop(&mut self) {
         self.clear();
     }

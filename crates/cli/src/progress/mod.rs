@@ -7,6 +7,6 @@ mod reading;
 mod run;
 mod term_caps;
 
-pub use reading::{Input, expect, none, open};
+pub use reading::{RecordingInput, expect, none, open};
 pub use run::{TimeLine, planned};
 pub use term_caps::can_draw_over;

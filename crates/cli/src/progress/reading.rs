@@ -6,10 +6,10 @@ use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-use vmnoise_recording::{ReadError, Reader};
+use vmnoise_recording::{ReadError, RecordingReader};
 
 use super::gauge::Gauge;
-use super::line::Line;
+use super::line::ProgressLine;
 
 thread_local! {
     /// All recordings that this process reads. They share one line, because there is one stderr.
@@ -20,7 +20,7 @@ thread_local! {
 struct Job {
     gauge: Gauge,
     begun: Option<Instant>,
-    line: Option<Line>,
+    line: Option<ProgressLine>,
     /// Number of open recordings. Without one, other code writes on the terminal.
     open: usize,
     /// Whether the line is switched off.
@@ -29,7 +29,7 @@ struct Job {
 
 /// The file of a recording, whose reads count as progress.
 #[derive(Debug)]
-pub struct Input {
+pub struct RecordingInput {
     file: File,
     len: Option<u64>,
     read: u64,
@@ -40,7 +40,7 @@ pub struct Input {
 ///
 /// # Errors
 /// Those of [`Reader::open`].
-pub fn open(path: &Path) -> Result<Reader<Input>, ReadError> {
+pub fn open(path: &Path) -> Result<RecordingReader<RecordingInput>, ReadError> {
     let opened = File::open(path).and_then(|file| Ok((file.metadata()?, file)));
     let (metadata, file) = opened.map_err(|error| ReadError::Open {
         path: PathBuf::from(path),
@@ -48,7 +48,7 @@ pub fn open(path: &Path) -> Result<Reader<Input>, ReadError> {
     })?;
     let len = metadata.is_file().then_some(metadata.len());
     with(|job| job.begin(path, len));
-    Reader::new(Input { file, len, read: 0 })
+    RecordingReader::new(RecordingInput { file, len, read: 0 })
 }
 
 /// Announces the passes over a recording, so that the total is right from the start.
@@ -74,7 +74,7 @@ impl Job {
         self.open += 1;
         if self.begun.is_none() {
             self.begun = Some(Instant::now());
-            self.line = Line::begin();
+            self.line = ProgressLine::begin();
         }
     }
 
@@ -98,7 +98,7 @@ impl Job {
     }
 }
 
-impl Read for Input {
+impl Read for RecordingInput {
     fn read(&mut self, buffer: &mut [u8]) -> std::io::Result<usize> {
         let count = self.file.read(buffer)?;
         self.read += count as u64;
@@ -107,7 +107,7 @@ impl Read for Input {
     }
 }
 
-impl Drop for Input {
+impl Drop for RecordingInput {
     fn drop(&mut self) {
         let unread = self.len.map(|len| len.saturating_sub(self.read));
         with(|job| job.end(unread));

@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use vmnoise_events::RunFacts;
 
-use super::line::Line;
+use super::line::ProgressLine;
 use crate::units::rough;
 
 /// Length from which a run counts as endless: without `--duration` it is planned for a year.
@@ -19,7 +19,7 @@ pub fn planned(facts: &RunFacts) -> Option<Duration> {
 /// The progress line of a run.
 #[derive(Debug)]
 pub struct TimeLine {
-    line: Line,
+    line: ProgressLine,
     doing: &'static str,
     begun: Instant,
     length: Option<Duration>,
@@ -30,7 +30,7 @@ impl TimeLine {
     /// the elapsed time, such as `measured`.
     pub fn begin(doing: &'static str, length: Option<Duration>) -> Option<TimeLine> {
         Some(TimeLine {
-            line: Line::begin()?,
+            line: ProgressLine::begin()?,
             doing,
             begun: Instant::now(),
             length,

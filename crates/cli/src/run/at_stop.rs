@@ -2,7 +2,7 @@
 //! interrupt, and the task on each CPU. It is kept only on request and is not part of a recording.
 
 use clap::ValueEnum;
-use vmnoise_tracer::{Frame, Occupant, StopAsked, StopWitness};
+use vmnoise_tracer::{Occupant, StackFrame, StopAsked, StopWitness};
 
 /// Options for the evidence of a stop.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -35,7 +35,7 @@ pub struct AtStop {
     pub wakeup: (u64, u32),
     asked: AskedAtStop,
     /// Stack, innermost frame first; `None` if it was not kept or was already overwritten.
-    stack: Option<Vec<Frame>>,
+    stack: Option<Vec<StackFrame>>,
     /// Task on each CPU, by CPU number; `None` if no switch was seen there.
     occupants: Vec<Option<Occupant>>,
 }
@@ -88,7 +88,7 @@ impl AtStop {
             return out
                 + "\t\t(no stack: this wake-up was not traced, or its stack is overwritten)\n";
         };
-        let is_ours = |frame: &Frame| frame.function.as_deref() == Some(WAKES);
+        let is_ours = |frame: &StackFrame| frame.function.as_deref() == Some(WAKES);
         let first = frames.iter().position(is_ours).map_or(0, |at| at + 1);
         for frame in &frames[first..] {
             match (&frame.function, self.asked.format) {
@@ -121,8 +121,8 @@ impl AtStop {
 mod tests {
     use super::*;
 
-    fn frame(address: u64, function: &str) -> Frame {
-        Frame {
+    fn frame(address: u64, function: &str) -> StackFrame {
+        StackFrame {
             address,
             function: Some(function.to_owned()).filter(|name| !name.is_empty()),
         }

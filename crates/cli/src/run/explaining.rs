@@ -1,6 +1,6 @@
 //! Explainer of a run, chosen by its workload. Live runs and recordings use the same one.
 
-use vmnoise_events::{Event, FinishReason, RunFacts, SourceId, Workload};
+use vmnoise_events::{Event, FinishReason, MeasuringCommand, RunFacts, SourceId};
 use vmnoise_explain::{ExitExplainer, ExitsRun, Explainer, Summary};
 
 use super::recent_trace::GapKey;
@@ -17,7 +17,7 @@ pub enum Explaining {
 
 /// Result of a run.
 #[derive(Debug)]
-pub enum Explained {
+pub enum ExplainedRun {
     /// Gaps or wake-ups of CPUs.
     Cpus(Box<Summary>),
     /// Exits of vCPUs.
@@ -28,8 +28,10 @@ impl Explaining {
     /// Creates the explainer for this run.
     pub fn new(facts: &RunFacts, with_trace: bool) -> Explaining {
         match (facts.workload, with_trace) {
-            (Workload::Exits, false) => Explaining::Vcpus(Box::new(ExitExplainer::new(facts))),
-            (Workload::Exits, true) => {
+            (MeasuringCommand::Exits, false) => {
+                Explaining::Vcpus(Box::new(ExitExplainer::new(facts)))
+            }
+            (MeasuringCommand::Exits, true) => {
                 Explaining::Vcpus(Box::new(ExitExplainer::with_trace(facts)))
             }
             (_, false) => Explaining::Cpus(Box::new(Explainer::new(facts))),
@@ -79,26 +81,26 @@ impl Explaining {
     }
 
     /// Returns the result.
-    pub fn finish(self) -> Explained {
+    pub fn finish(self) -> ExplainedRun {
         match self {
-            Explaining::Cpus(explainer) => Explained::Cpus(Box::new(explainer.finish())),
-            Explaining::Vcpus(explainer) => Explained::Vcpus(Box::new(explainer.finish())),
+            Explaining::Cpus(explainer) => ExplainedRun::Cpus(Box::new(explainer.finish())),
+            Explaining::Vcpus(explainer) => ExplainedRun::Vcpus(Box::new(explainer.finish())),
         }
     }
 }
 
-impl Explained {
+impl ExplainedRun {
     /// Returns why the run ended; `None` for vCPUs, since a VM may end at any time.
     pub fn finish_reason(&self) -> Option<FinishReason> {
         match self {
-            Explained::Cpus(summary) => summary.finish_reason,
-            Explained::Vcpus(_) => None,
+            ExplainedRun::Cpus(summary) => summary.finish_reason,
+            ExplainedRun::Vcpus(_) => None,
         }
     }
 
     /// Returns the gap or wake-up that stopped the run, if any.
     pub fn stopped_by(&self) -> Option<GapKey> {
-        let Explained::Cpus(summary) = self else {
+        let ExplainedRun::Cpus(summary) = self else {
             return None;
         };
         let wakeups = summary.wakeups.as_ref();

@@ -9,8 +9,8 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
 use rustix::fs::OFlags;
-use vmnoise_export::{Owner, Readers, WholeFile, is_ours};
-use vmnoise_recording::Reader;
+use vmnoise_export::{FileOwner, Readers, WholeFile, is_ours};
+use vmnoise_recording::RecordingReader;
 
 use crate::say;
 use crate::status::UsageError;
@@ -38,7 +38,7 @@ fn claim_with(path: &Path, what: &str, readers: Readers, flags: OFlags) -> Resul
         .mode(readers.mode())
         .custom_flags(flags.bits().cast_signed());
     let made = options.clone().create_new(true).open(path);
-    if let (Ok(file), Some(owner)) = (&made, Owner::of_sudo()) {
+    if let (Ok(file), Some(owner)) = (&made, FileOwner::of_sudo()) {
         owner.take(file);
     }
     let file = made.or_else(|_| open_again(path, &mut options));
@@ -77,7 +77,7 @@ fn open_again(path: &Path, options: &mut OpenOptions) -> std::io::Result<File> {
         let theirs = options.create(false).open(path).ok();
         let is_theirs = |file: &File| {
             let owner = file.metadata().ok().map(|found| found.uid());
-            owner.is_some() && owner == Owner::of_sudo().map(|owner| owner.uid)
+            owner.is_some() && owner == FileOwner::of_sudo().map(|owner| owner.uid)
         };
         theirs.filter(is_theirs).ok_or(refused)
     })
@@ -116,9 +116,9 @@ pub fn remove_if_empty(path: &Path) {
 
 /// Files of results. Drop removes those that stayed empty.
 #[derive(Debug, Default)]
-pub struct Claimed(Vec<PathBuf>);
+pub struct ResultFiles(Vec<PathBuf>);
 
-impl Claimed {
+impl ResultFiles {
     /// Returns whether there are no files.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
@@ -132,8 +132,8 @@ impl Claimed {
     pub fn results<'a>(
         results: impl IntoIterator<Item = (&'static str, &'a PathBuf)>,
         recordings: &[PathBuf],
-    ) -> Result<Claimed> {
-        let mut claimed = Claimed(Vec::new());
+    ) -> Result<ResultFiles> {
+        let mut claimed = ResultFiles(Vec::new());
         for (what, path) in results {
             refuse_recording(path, recordings)?;
             refuse_among_tables(path, recordings)?;
@@ -152,7 +152,7 @@ impl Claimed {
     }
 }
 
-impl Drop for Claimed {
+impl Drop for ResultFiles {
     fn drop(&mut self) {
         self.0.iter().for_each(|path| remove_if_empty(path));
     }
@@ -165,7 +165,7 @@ impl Drop for Claimed {
 pub fn refuse_recording(output: &Path, recordings: &[PathBuf]) -> Result<()> {
     let is_file = fs::metadata(output).is_ok_and(|found| found.is_file());
     let is_read = recordings.iter().any(|path| is_same(output, path));
-    if is_file && (is_read || Reader::open(output).is_ok()) {
+    if is_file && (is_read || RecordingReader::open(output).is_ok()) {
         let why = format!(
             "{} is a recording and would be overwritten: name another file",
             say::name_of(output)

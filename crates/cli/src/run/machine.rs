@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 use vmnoise_events::{
-    ClockFacts, ClockSource, HostFacts, Options, ProbeStatus, RunFacts, Witnesses, Workload,
+    ClockFacts, ClockSource, HostFacts, MeasuringCommand, ProbeStatus, RunFacts, RunOptions,
+    Witnesses,
 };
 use vmnoise_host::{Host, cpu_list};
 use vmnoise_workload::cgroup::Cgroup;
@@ -19,18 +20,18 @@ const TSC_CALIBRATION: Duration = Duration::from_millis(50);
 
 /// Machine that a command runs on, read once.
 #[derive(Debug)]
-pub struct Machine {
+pub struct LocalMachine {
     here: Host,
     /// Facts about the machine.
     pub facts: HostFacts,
 }
 
-impl Machine {
+impl LocalMachine {
     /// Reads the machine.
-    pub fn read() -> Result<Machine> {
+    pub fn read() -> Result<LocalMachine> {
         let here = Host::here();
         let facts = here.facts().context("reading the facts of this machine")?;
-        Ok(Machine { here, facts })
+        Ok(LocalMachine { here, facts })
     }
 
     /// Returns access to its /proc and /sys.
@@ -68,8 +69,8 @@ impl Machine {
     /// Returns the facts of a run that begins now and uses the machine's own clock.
     pub fn facts_of_run(
         &self,
-        workload: Workload,
-        options: Options,
+        workload: MeasuringCommand,
+        options: RunOptions,
         tsc_hz: u64,
         witnesses: Witnesses,
         probe_statuses: Vec<ProbeStatus>,

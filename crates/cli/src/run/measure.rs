@@ -7,9 +7,9 @@ use anyhow::Result;
 use vmnoise_events::{FinishReason, RunFacts};
 
 use super::reaction::OnThreshold;
-use super::session::{Outcome, Session};
+use super::session::{Session, SessionOutcome};
 use crate::interrupt;
-use vmnoise_rights::Work;
+use vmnoise_rights::AttachedWork;
 
 /// Time between drains and clock anchors. At 50 a second, no change of the NTP slope goes unseen
 /// and no ring fills up.
@@ -21,10 +21,10 @@ pub(super) const SUBMIT_SLACK_NS: u64 = 1_000_000;
 const FLUSH: Duration = Duration::from_secs(1);
 
 /// Source of a run's events, which it hands to the session.
-pub trait Source {
+pub trait EventSource {
     /// Returns the work that remains after the programs are attached, which decides the rights to
     /// keep.
-    fn works(&self) -> Vec<Work>;
+    fn works(&self) -> Vec<AttachedWork>;
     /// Starts the measurement and discards its warm-up. Returns when the run is to end, if this
     /// differs from the duration after the return.
     ///
@@ -59,10 +59,10 @@ pub trait Source {
 /// Those of the source.
 pub fn measure(
     facts: &RunFacts,
-    mut source: Box<dyn Source>,
+    mut source: Box<dyn EventSource>,
     mut session: Session<'_>,
     on_threshold: &mut OnThreshold,
-) -> Result<(Outcome, bool)> {
+) -> Result<(SessionOutcome, bool)> {
     let deadline = source.start(&mut session)?;
     let start = Instant::now();
     let end = deadline.unwrap_or(start + Duration::from_nanos(facts.options.duration_ns));

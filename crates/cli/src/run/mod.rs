@@ -19,22 +19,22 @@ pub mod trace_line;
 pub mod vcpus;
 mod view;
 
-pub use self::explaining::{Explained, Explaining};
-pub use self::machine::Machine;
+pub use self::explaining::{ExplainedRun, Explaining};
+pub use self::machine::LocalMachine;
 pub use self::recent_trace::RecentTrace;
 pub use self::session::Session;
-pub use self::shown::Shown;
-pub use self::view::{FeedReport, Frame, Meanwhile, Period, View};
+pub use self::shown::TerminalView;
+pub use self::view::{FeedReport, FrameStart, Meanwhile, Period, View};
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
-use vmnoise_events::{FinishReason, Options, RunFacts, Workload};
+use vmnoise_events::{FinishReason, MeasuringCommand, RunFacts, RunOptions};
 use vmnoise_export::Readers;
 
 use self::files::{begin_recording, claim, claim_trace, refuse_recording, remove_if_empty};
-use self::measure::{Source, measure};
+use self::measure::{EventSource, measure};
 use self::reaction::action::Action;
 use self::reaction::saving::{GivenUp, Saving};
 use self::reaction::shell::Shell;
@@ -43,16 +43,16 @@ use crate::called_as;
 use crate::interrupt;
 use crate::rights;
 use crate::say;
-use crate::status::Status;
-use vmnoise_rights::Work;
+use crate::status::ExitStatus;
+use vmnoise_rights::AttachedWork;
 use vmnoise_rights::account::Account;
 
 /// Duration of a run without a limit, which Ctrl-C ends.
-pub const FOREVER_NS: u64 = Options::FOREVER_NS;
+pub const FOREVER_NS: u64 = RunOptions::FOREVER_NS;
 
 /// Options of a run that hold for every source.
 #[derive(Debug, Default)]
-pub struct Run {
+pub struct RunRequest {
     /// Path of the recording.
     pub output: Option<PathBuf>,
     /// Path for the last lines of the trace if a limit stops the run.
@@ -69,17 +69,17 @@ pub struct Run {
     pub saves_results: bool,
 }
 
-impl Run {
+impl RunRequest {
     /// Returns the work that remains after the programs are attached.
-    fn works(&self, source: &impl Source) -> Vec<Work> {
+    fn works(&self, source: &impl EventSource) -> Vec<AttachedWork> {
         let acts = |is_it: fn(&Action) -> bool| self.actions().any(is_it);
         let mut works = source.works();
         let saves_trace = acts(|action| matches!(action, Action::Trace(_)));
         if self.saves_results || self.trace_file.is_some() || saves_trace {
-            works.push(Work::SaveFiles);
+            works.push(AttachedWork::SaveFiles);
         }
         if acts(|action| matches!(action, Action::Signal { .. })) {
-            works.push(Work::SendSignals);
+            works.push(AttachedWork::SendSignals);
         }
         works
     }
@@ -94,12 +94,12 @@ impl Run {
 ///
 /// # Errors
 /// If the run cannot be set up or fails; or, after the result, the error of the recording.
-pub fn run_measurement<S: Source + 'static>(
-    run: &Run,
+pub fn run_measurement<S: EventSource + 'static>(
+    run: &RunRequest,
     view: &mut dyn View,
-    frame: Option<Frame>,
+    frame: Option<FrameStart>,
     set_up: impl FnOnce(Option<&Shell>) -> Result<(RunFacts, S)>,
-) -> Result<Status> {
+) -> Result<ExitStatus> {
     if let Some(path) = &run.trace_file {
         refuse_recording(path, run.output.as_slice())?;
     }
@@ -122,13 +122,13 @@ pub fn run_measurement<S: Source + 'static>(
     outcome
 }
 
-fn carry_out<S: Source + 'static>(
-    run: &Run,
+fn carry_out<S: EventSource + 'static>(
+    run: &RunRequest,
     recording: Option<File>,
     view: &mut dyn View,
-    frame: Option<Frame>,
+    frame: Option<FrameStart>,
     set_up: impl FnOnce(Option<&Shell>) -> Result<(RunFacts, S)>,
-) -> Result<Status> {
+) -> Result<ExitStatus> {
     let helpers = Helpers::for_actions(run.actions())?;
     vmnoise_rights::begin(run.user.as_ref())?;
     interrupt::catch().context("catching Ctrl-C")?;
@@ -147,7 +147,7 @@ fn carry_out<S: Source + 'static>(
         None => None,
     };
     rights::keep(&run.works(&source))?;
-    let session = Session::new(&facts, writer, Shown::new(view, frame));
+    let session = Session::new(&facts, writer, TerminalView::new(view, frame));
     let mut on_threshold =
         OnThreshold::new(run.on_threshold.clone(), run.trace_name, helpers.clone());
     let (outcome, by_limit) = measure(&facts, Box::new(source), session, &mut on_threshold)?;
@@ -181,19 +181,19 @@ fn carry_out<S: Source + 'static>(
     if stopped && called_as::is_rtla() {
         // In rtla a failed action ends the list, and the run still reports the limit.
         if let Some(failed) = failure.take() {
-            Status::of_error(&failed);
+            ExitStatus::of_error(&failed);
         }
     }
     let ended = Reaction::new(run.on_end.clone(), run.trace_name, helpers).finish(&trace);
     match write_error.or(failure).or(ended.err()) {
         Some(error) => Err(error),
-        None if stopped => Ok(Status::Limit),
+        None if stopped => Ok(ExitStatus::Limit),
         // The reason was reported when it happened. An observed thread may end at any time.
         None if finish_reason == Some(FinishReason::Failed)
-            && facts.workload != Workload::Observed =>
+            && facts.workload != MeasuringCommand::Observed =>
         {
-            Ok(Status::Error)
+            Ok(ExitStatus::Error)
         }
-        None => Ok(Status::Ok),
+        None => Ok(ExitStatus::Ok),
     }
 }

@@ -2,8 +2,8 @@
 
 use std::collections::VecDeque;
 
-use vmnoise_events::Workload;
-use vmnoise_explain::{Noise, TraceLine};
+use vmnoise_events::MeasuringCommand;
+use vmnoise_explain::{TraceLine, TraceNoise};
 
 use crate::run::at_stop::AtStop;
 use crate::run::trace_line;
@@ -17,7 +17,7 @@ pub type GapKey = (u64, u32);
 /// Last lines, oldest first.
 #[derive(Debug, Default)]
 pub struct RecentTrace {
-    workload: Option<Workload>,
+    workload: Option<MeasuringCommand>,
     lines: VecDeque<TraceLine>,
     saved_up_to: Option<GapKey>,
     at_stop: Option<AtStop>,
@@ -25,7 +25,7 @@ pub struct RecentTrace {
 
 impl RecentTrace {
     /// Creates an empty trace of a run with this workload.
-    pub fn of(workload: Workload) -> RecentTrace {
+    pub fn of(workload: MeasuringCommand) -> RecentTrace {
         RecentTrace {
             workload: Some(workload),
             ..RecentTrace::default()
@@ -57,7 +57,7 @@ impl RecentTrace {
     }
 
     /// Returns the noise that overlaps a gap or a late wake-up, ordered by end.
-    pub fn inside(&self, (start_mono_ns, cpu): GapKey, dur_ns: u64) -> Vec<&Noise> {
+    pub fn inside(&self, (start_mono_ns, cpu): GapKey, dur_ns: u64) -> Vec<&TraceNoise> {
         let end_mono_ns = start_mono_ns.saturating_add(dur_ns);
         let noise = self.lines.iter().filter_map(|line| match line {
             TraceLine::Noise(noise) => Some(noise),
@@ -73,7 +73,7 @@ impl RecentTrace {
 
     /// Returns the lines in the format of the trace mode, up to the gap that hit a limit, if any.
     pub fn text(&self) -> String {
-        let mut text = trace_line::header(self.workload.unwrap_or(Workload::Osnoise));
+        let mut text = trace_line::header(self.workload.unwrap_or(MeasuringCommand::Osnoise));
         for line in &self.lines {
             text += &trace_line::render(line);
             if self.saved_up_to.is_some_and(|gap| ends_with(gap, line)) {

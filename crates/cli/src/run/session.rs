@@ -9,11 +9,11 @@ use vmnoise_explain::{ExitBudget, Interval, PeriodLine, TraceLine, TracedExit};
 use vmnoise_recording::Writer;
 
 use super::at_stop::AtStop;
-use super::explaining::{Explained, Explaining};
+use super::explaining::{ExplainedRun, Explaining};
 use super::recent_trace::{GapKey, RecentTrace};
-use super::recorder::{Recorded, Recorder};
-use super::shown::Shown;
-use super::view::{OuterSteal, Period, View};
+use super::recorder::{FinishedRecording, Recorder};
+use super::shown::TerminalView;
+use super::view::{OuterStealAdvance, Period, View};
 use crate::feed::sender::{Culprits, FeedReport};
 use crate::write_behind::WriteBehind;
 
@@ -29,7 +29,7 @@ pub struct Session<'a> {
 
 /// Receivers of explained events.
 struct Sinks<'a> {
-    shown: Shown<'a>,
+    shown: TerminalView<'a>,
     trace: RecentTrace,
     /// Sums by culprit, if guests receive names.
     culprits: Option<Culprits>,
@@ -41,9 +41,9 @@ struct Sinks<'a> {
 
 /// Outcome of a run.
 #[derive(Debug)]
-pub struct Outcome {
+pub struct SessionOutcome {
     /// Explained result.
-    pub explained: Explained,
+    pub explained: ExplainedRun,
     /// Last lines of the trace, if the view wanted them.
     pub trace: RecentTrace,
     /// Measured time, by the clock readings in the stream.
@@ -51,7 +51,7 @@ pub struct Outcome {
     /// Reports on the feeds to guests.
     pub feeds: Vec<FeedReport>,
     /// Recording, which the disk may not have completely yet.
-    pub recorded: Recorded,
+    pub recorded: FinishedRecording,
 }
 
 impl<'a> Session<'a> {
@@ -59,7 +59,7 @@ impl<'a> Session<'a> {
     pub fn new(
         facts: &RunFacts,
         writer: Option<Writer<WriteBehind>>,
-        shown: Shown<'a>,
+        shown: TerminalView<'a>,
     ) -> Session<'a> {
         Session {
             explaining: Explaining::new(facts, shown.wants_trace()),
@@ -102,7 +102,7 @@ impl<'a> Session<'a> {
     }
 
     /// Returns the views of the run.
-    pub fn shown(&mut self) -> &mut Shown<'a> {
+    pub fn shown(&mut self) -> &mut TerminalView<'a> {
         &mut self.sinks.shown
     }
 
@@ -134,7 +134,11 @@ impl<'a> Session<'a> {
 
     /// Ends a period and shows it. Returns the time taken from each CPU; empty for a run over
     /// vCPUs.
-    pub fn period(&mut self, since_start: Duration, outer_steal: &OuterSteal) -> Vec<PeriodLine> {
+    pub fn period(
+        &mut self,
+        since_start: Duration,
+        outer_steal: &OuterStealAdvance,
+    ) -> Vec<PeriodLine> {
         let measured = self.measured();
         let shown = &mut self.sinks.shown;
         match &mut self.explaining {
@@ -180,13 +184,13 @@ impl<'a> Session<'a> {
     }
 
     /// Ends the session: explains the rest and ends the recording.
-    pub fn finish(mut self) -> Outcome {
+    pub fn finish(mut self) -> SessionOutcome {
         let measured = self.measured();
         self.explaining.run_out(&mut self.sinks);
         let explained = self.explaining.finish();
         let mut trace = self.sinks.trace;
         trace.save_up_to(explained.stopped_by());
-        Outcome {
+        SessionOutcome {
             explained,
             trace,
             measured,
@@ -225,15 +229,15 @@ impl View for Sinks<'_> {
     }
 }
 
-impl Outcome {
+impl SessionOutcome {
     /// Prints the result.
     ///
     /// # Errors
     /// If stdout cannot be written.
     pub fn print(&self, facts: &RunFacts, view: &mut dyn View) -> Result<()> {
         match &self.explained {
-            Explained::Cpus(summary) => view.finish(facts, summary, &self.trace),
-            Explained::Vcpus(run) => view.finish_exits(facts, self.measured, run, &self.feeds),
+            ExplainedRun::Cpus(summary) => view.finish(facts, summary, &self.trace),
+            ExplainedRun::Vcpus(run) => view.finish_exits(facts, self.measured, run, &self.feeds),
         }
     }
 }
@@ -247,7 +251,7 @@ mod tests {
     use vmnoise_events::{
         Activity, ActivityKind, Anchor, Finish, FinishReason, Gap, Source, SourceId,
     };
-    use vmnoise_recording::Reader;
+    use vmnoise_recording::RecordingReader;
 
     use super::*;
     use crate::fixtures;
@@ -329,7 +333,8 @@ mod tests {
             let path = folder.path().join("run.vmn");
             let writer = recorder::begin(File::create(&path).unwrap(), &facts).unwrap();
             let mut live = Memory::default();
-            let mut session = Session::new(&facts, Some(writer), Shown::new(&mut live, None));
+            let mut session =
+                Session::new(&facts, Some(writer), TerminalView::new(&mut live, None));
             let mut events = events();
             if finish {
                 events.push(Event::Finish(Finish {
@@ -340,10 +345,10 @@ mod tests {
             events.iter().for_each(|event| session.accept(event));
             assert!(session.finish().recorded.wait().is_none());
 
-            let mut reader = Reader::open(&path).unwrap();
+            let mut reader = RecordingReader::open(&path).unwrap();
             let facts = reader.facts().clone();
             let mut replayed = Memory::default();
-            let mut session = Session::new(&facts, None, Shown::new(&mut replayed, None));
+            let mut session = Session::new(&facts, None, TerminalView::new(&mut replayed, None));
             reader.for_each(&mut |event| session.accept(event)).unwrap();
             session.finish();
             assert_eq!(live.0, replayed.0);
@@ -366,7 +371,7 @@ mod tests {
         let mut facts = fixtures::facts();
         facts.options.stop_ns = Some(50_000);
         let mut view = Memory::default();
-        let mut session = Session::new(&facts, None, Shown::new(&mut view, None));
+        let mut session = Session::new(&facts, None, TerminalView::new(&mut view, None));
         let mut events = events();
         events.push(Event::Finish(Finish {
             reason: FinishReason::Stop,

@@ -3,25 +3,25 @@
 
 use std::time::Duration;
 
-use vmnoise_events::{RunFacts, Workload};
+use vmnoise_events::{MeasuringCommand, RunFacts};
 
-use super::view::{Frame, Meanwhile, View};
+use super::view::{FrameStart, Meanwhile, View};
 use crate::progress::{TimeLine, planned};
 use crate::say;
 
 /// View of the result, and the display on the terminal before it.
-pub struct Shown<'a> {
+pub struct TerminalView<'a> {
     view: &'a mut dyn View,
     /// Frame that the run will have.
-    frame: Option<Frame>,
+    frame: Option<FrameStart>,
     live: Option<Box<dyn View>>,
     line: Option<TimeLine>,
 }
 
-impl<'a> Shown<'a> {
+impl<'a> TerminalView<'a> {
     /// Creates the views; if there is a frame, `view` draws nothing before its result.
-    pub fn new(view: &'a mut dyn View, frame: Option<Frame>) -> Shown<'a> {
-        Shown {
+    pub fn new(view: &'a mut dyn View, frame: Option<FrameStart>) -> TerminalView<'a> {
+        TerminalView {
             view,
             frame,
             live: None,
@@ -54,7 +54,7 @@ impl<'a> Shown<'a> {
         self.line = None;
         self.view.begin(facts);
         let doing = match facts.workload {
-            Workload::Exits => "counted",
+            MeasuringCommand::Exits => "counted",
             _ => "measured",
         };
         if let Some(begin) = self.frame {

@@ -1,13 +1,13 @@
 //! Lines of the trace in the format of the kernel's osnoise tracer
 //! (include/trace/events/osnoise.h), so that existing parsers read them.
 
-use vmnoise_events::{ActivityKind, Workload};
-use vmnoise_explain::{Context, NamedPart, Noise, Sample, TraceLine};
+use vmnoise_events::{ActivityKind, MeasuringCommand};
+use vmnoise_explain::{NamedPart, TraceContext, TraceLine, TraceNoise, TraceSample};
 
 /// Returns the header that names the columns of a trace.
-pub fn header(workload: Workload) -> String {
+pub fn header(workload: MeasuringCommand) -> String {
     let command = match workload {
-        Workload::Timerlat => "timerlat",
+        MeasuringCommand::Timerlat => "timerlat",
         _ => "osnoise",
     };
     format!(
@@ -29,7 +29,7 @@ pub fn render(line: &TraceLine) -> String {
 }
 
 /// Returns the line of an activity. Ends with a newline.
-pub fn noise(noise: &Noise) -> String {
+pub fn noise(noise: &TraceNoise) -> String {
     prefixed(noise.cpu, noise.end_mono_ns, &noise_event(noise))
 }
 
@@ -45,9 +45,9 @@ pub fn instant(mono_ns: u64) -> String {
     format!("{}.{:09}", mono_ns / 1_000_000_000, mono_ns % 1_000_000_000)
 }
 
-fn noise_event(noise: &Noise) -> String {
+fn noise_event(noise: &TraceNoise) -> String {
     let time = span(noise.start_mono_ns, noise.net_ns);
-    let Noise { name, cpu, .. } = noise;
+    let TraceNoise { name, cpu, .. } = noise;
     match noise.kind {
         ActivityKind::Nmi => format!("nmi_noise: {time}"),
         ActivityKind::Irq => format!("irq_noise: {name} {time}"),
@@ -62,8 +62,8 @@ fn noise_event(noise: &Noise) -> String {
 }
 
 /// Formats a context as the kernel's timerlat tracer does (kernel/trace/trace_output.c).
-fn timer(context: &Context) -> String {
-    let Context {
+fn timer(context: &TraceContext) -> String {
+    let TraceContext {
         number,
         name,
         latency_ns,
@@ -72,7 +72,7 @@ fn timer(context: &Context) -> String {
     format!("#{number:<5} context {name:>6} timer_latency {latency_ns:>9} ns")
 }
 
-fn sample(sample: &Sample) -> String {
+fn sample(sample: &TraceSample) -> String {
     let time = span(sample.start_mono_ns, sample.dur_ns);
     format!(
         "sample_threshold: {time} interference {}",
@@ -80,7 +80,7 @@ fn sample(sample: &Sample) -> String {
     )
 }
 
-fn budget(sample: &Sample) -> String {
+fn budget(sample: &TraceSample) -> String {
     let parts: Vec<String> = sample
         .parts
         .iter()
@@ -132,7 +132,7 @@ mod tests {
     use super::*;
 
     fn noise(kind: ActivityKind, name: &str) -> String {
-        render(&TraceLine::Noise(Noise {
+        render(&TraceLine::Noise(TraceNoise {
             cpu: 8,
             kind,
             name: name.into(),
@@ -172,7 +172,7 @@ mod tests {
             ns,
             count,
         };
-        let sample = Sample {
+        let sample = TraceSample {
             cpu: 16,
             start_mono_ns: 2_000_000_000,
             dur_ns: 50_946,

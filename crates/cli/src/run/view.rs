@@ -14,7 +14,7 @@ use super::recent_trace::RecentTrace;
 pub use crate::feed::sender::FeedReport;
 
 /// Advance of the steal clock of the machine below, for each CPU in a period.
-pub type OuterSteal = [(u32, Option<u64>)];
+pub type OuterStealAdvance = [(u32, Option<u64>)];
 
 /// One period of gaps or wake-ups, at its end.
 #[derive(Debug)]
@@ -24,7 +24,7 @@ pub struct Period<'a> {
     /// Time taken from each CPU.
     pub lines: &'a [PeriodLine],
     /// Steal time of the machine below.
-    pub outer_steal: &'a OuterSteal,
+    pub outer_steal: &'a OuterStealAdvance,
     /// Longest gap of the run so far.
     pub longest: Option<NamedInterval>,
     /// Explainer, which knows the names of sources.
@@ -116,4 +116,4 @@ pub trait View {
 
 /// Fills the terminal with a view of a run; returns `None` with a message if the terminal refuses.
 /// Dropping the view waits until the terminal has taken all output.
-pub type Frame = fn(&RunFacts) -> Option<Box<dyn View>>;
+pub type FrameStart = fn(&RunFacts) -> Option<Box<dyn View>>;

@@ -2,18 +2,18 @@
 
 use std::path::Path;
 
-use vmnoise_events::{Loss, LossKind, Policy, RunFacts, Witnesses, Workload};
+use vmnoise_events::{Loss, LossKind, MeasuringCommand, Policy, RunFacts, Witnesses};
 
-use super::world::{AFTER_NS, By, EVERY_NS, Hides, LENGTH_NS, World, record};
+use super::world::{AFTER_NS, BlindWorld, By, EVERY_NS, HiddenPart, LENGTH_NS, record};
 
 /// Way in which a recording hides something.
-pub struct Kind {
+pub struct BlindKind {
     pub name: &'static str,
     /// Reasons that every command gives if it cannot tell.
     pub reasons: &'static [&'static str],
     /// True state of the machine.
-    pub world: World,
-    hides: Hides,
+    pub world: BlindWorld,
+    hides: HiddenPart,
     lost: Option<LossKind>,
     change: fn(&mut RunFacts),
     /// Whether time is hidden, and not only its culprit.
@@ -22,7 +22,7 @@ pub struct Kind {
     pub of_tasks: bool,
 }
 
-impl Kind {
+impl BlindKind {
     /// Writes a recording with this blind spot.
     pub fn write_blind(&self, path: &Path) {
         let lost = self.lost.map(|kind| Loss { kind, count: 500 });
@@ -31,24 +31,24 @@ impl Kind {
 
     /// Writes a recording of the same world without a blind spot.
     pub fn write_whole(&self, path: &Path) {
-        record(path, self.world, Hides::Nothing, None, |_| {});
+        record(path, self.world, HiddenPart::Nothing, None, |_| {});
     }
 }
 
-const fn world(by: By) -> World {
-    World { by, from_ns: 0 }
+const fn world(by: By) -> BlindWorld {
+    BlindWorld { by, from_ns: 0 }
 }
 
 /// World in which no time is taken in the first half of the run.
-const LATER: World = World {
+const LATER: BlindWorld = BlindWorld {
     by: By::Task,
     from_ns: LENGTH_NS / 2,
 };
 
 fn nothing(_: &mut RunFacts) {}
 
-pub fn all() -> Vec<Kind> {
-    let kind = |name, reasons, world, hides| Kind {
+pub fn all() -> Vec<BlindKind> {
+    let kind = |name, reasons, world, hides| BlindKind {
         name,
         reasons,
         world,
@@ -59,84 +59,104 @@ pub fn all() -> Vec<Kind> {
         of_tasks: false,
     };
     vec![
-        Kind {
+        BlindKind {
             change: |facts| facts.options.threshold_ns = 2_000_000,
-            ..kind("threshold", &["threshold"], world(By::Task), Hides::Nothing)
+            ..kind(
+                "threshold",
+                &["threshold"],
+                world(By::Task),
+                HiddenPart::Nothing,
+            )
         },
-        Kind {
+        BlindKind {
             change: |facts| {
-                facts.workload = Workload::Observed;
+                facts.workload = MeasuringCommand::Observed;
                 facts.witnesses.activity_steal = true;
             },
             ..kind(
                 "observed thread",
                 &["not_felt"],
                 world(By::Hypervisor),
-                Hides::Gaps,
+                HiddenPart::Gaps,
             )
         },
-        Kind {
+        BlindKind {
             change: |facts| facts.options.priority = Some(Policy::Fifo(99)),
             of_tasks: true,
-            ..kind("priority", &["goes_first"], world(By::Task), Hides::Gaps)
+            ..kind(
+                "priority",
+                &["goes_first"],
+                world(By::Task),
+                HiddenPart::Gaps,
+            )
         },
-        Kind {
+        BlindKind {
             lost: Some(LossKind::MailboxFull),
-            ..kind("lost gaps", &["lost"], world(By::Task), Hides::Gaps)
+            ..kind("lost gaps", &["lost"], world(By::Task), HiddenPart::Gaps)
         },
-        Kind {
+        BlindKind {
             lost: Some(LossKind::RingFull),
             hides_time: false,
             ..kind(
                 "lost activities",
                 &["lost_names"],
                 world(By::Task),
-                Hides::Owners,
+                HiddenPart::Owners,
             )
         },
-        Kind {
+        BlindKind {
             lost: Some(LossKind::Unpaired),
             hides_time: false,
             ..kind(
                 "hidden switches",
                 &["lost_names"],
                 world(By::Task),
-                Hides::Owners,
+                HiddenPart::Owners,
             )
         },
-        kind("cut run", &["cut_off"], LATER, Hides::End(LENGTH_NS / 2)),
-        Kind {
+        kind(
+            "cut run",
+            &["cut_off"],
+            LATER,
+            HiddenPart::End(LENGTH_NS / 2),
+        ),
+        BlindKind {
             change: |facts| facts.options.runtime_ns = Some(AFTER_NS),
             ..kind(
                 "paused run",
                 &["paused"],
                 world(By::Task),
-                Hides::AllBut(AFTER_NS),
+                HiddenPart::AllBut(AFTER_NS),
             )
         },
-        Kind {
+        BlindKind {
             change: |facts| {
                 facts.options.trace = false;
                 facts.witnesses = Witnesses::default();
             },
             hides_time: false,
-            ..kind("no BPF", &["not_witnessed"], world(By::Task), Hides::Owners)
+            ..kind(
+                "no BPF",
+                &["not_witnessed"],
+                world(By::Task),
+                HiddenPart::Owners,
+            )
         },
-        Kind {
+        BlindKind {
             change: |facts| facts.witnesses.steal_clock = false,
             hides_time: false,
             ..kind(
                 "no steal clock",
                 &["not_witnessed"],
                 world(By::Host),
-                Hides::Steal,
+                HiddenPart::Steal,
             )
         },
         kind(
             "clock jump",
             &["clock_went_back"],
             LATER,
-            Hides::Clock(LENGTH_NS / 2),
+            HiddenPart::Clock(LENGTH_NS / 2),
         ),
         // `mod.rs` has the other ways, which need two recordings.
     ]

@@ -13,7 +13,7 @@ use std::process::{Command, Output};
 use serde_json::Value;
 use tempfile::TempDir;
 
-use self::kinds::{Kind, TASKS};
+use self::kinds::{BlindKind, TASKS};
 use self::world::By;
 
 /// Answer of a command.
@@ -175,7 +175,7 @@ fn asked(by: By) -> Vec<Asked> {
     ]
 }
 
-fn folder(kind: &Kind) -> TempDir {
+fn folder(kind: &BlindKind) -> TempDir {
     let folder = tempfile::tempdir().unwrap();
     kind.write_blind(&folder.path().join("blind.vmn"));
     kind.write_whole(&folder.path().join("whole.vmn"));

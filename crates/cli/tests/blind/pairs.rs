@@ -8,20 +8,20 @@ use vmnoise_events::*;
 use vmnoise_recording::Writer;
 
 use super::kinds::TASKS;
-use super::world::{By, CPU, Hides, LENGTH_NS, World, record};
+use super::world::{BlindWorld, By, CPU, HiddenPart, LENGTH_NS, record};
 use super::{Said, check, document, reasons};
 use crate::join_pair::{Flaws, facts, write_guest, write_host};
 
 /// World in which only the timer takes CPU time: the culprit would start at the end of the
 /// recording.
-const QUIET: World = World {
+const QUIET: BlindWorld = BlindWorld {
     by: By::Task,
     from_ns: LENGTH_NS,
 };
 
 /// Writes a task that was late once, on a machine with this name.
 fn write_timers(path: &Path, machine: &str, late_ns: u64) {
-    let mut facts = facts(Workload::Timerlat);
+    let mut facts = facts(MeasuringCommand::Timerlat);
     facts.options.cpus = vec![CPU];
     facts.host.name = Some(machine.into());
     let mut writer = Writer::create(path, &facts).unwrap();
@@ -38,10 +38,10 @@ fn write_timers(path: &Path, machine: &str, late_ns: u64) {
             woke_mono_ns: expiry_mono_ns + late_ns,
             ..Activation::default()
         }),
-        Event::Tally(Tally {
+        Event::Tally(CpuTally {
             cpu: CPU,
             last_tsc: 1_000_000_000,
-            ..Tally::default()
+            ..CpuTally::default()
         }),
         Event::Watermark(1_000_000_000),
         Event::Finish(Finish {
@@ -64,7 +64,7 @@ fn the_timers_of_another_machine_say_nothing_of_this_one() {
     record(
         &folder.join("run.vmn"),
         QUIET,
-        Hides::Nothing,
+        HiddenPart::Nothing,
         None,
         |facts| {
             facts.host.name = Some("here".into());

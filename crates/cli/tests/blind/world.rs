@@ -33,12 +33,12 @@ pub enum By {
 
 /// True state of the CPU: the timer, and a culprit from some instant on.
 #[derive(Debug, Clone, Copy)]
-pub struct World {
+pub struct BlindWorld {
     pub by: By,
     pub from_ns: u64,
 }
 
-impl World {
+impl BlindWorld {
     /// Returns the times at which the culprit has the CPU, since the beginning of the run.
     fn taken(&self) -> impl Iterator<Item = (u64, u64)> + use<> {
         let from_ns = self.from_ns;
@@ -56,7 +56,7 @@ impl World {
 
 /// Information that a recording hides.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Hides {
+pub enum HiddenPart {
     #[default]
     Nothing,
     /// Gaps of the culprit.
@@ -76,12 +76,12 @@ pub enum Hides {
 /// Writes a recording of this world by a recorder with these facts.
 pub fn record(
     path: &Path,
-    world: World,
-    hides: Hides,
+    world: BlindWorld,
+    hides: HiddenPart,
     lost: Option<Loss>,
     change: impl FnOnce(&mut RunFacts),
 ) {
-    let mut facts = facts(Workload::Osnoise);
+    let mut facts = facts(MeasuringCommand::Osnoise);
     facts.options.cpus = vec![CPU];
     facts.options.duration_ns = LENGTH_NS;
     facts.options.period_ns = EVERY_NS;
@@ -100,11 +100,11 @@ pub fn record(
     let observed = observed(world, hides, &facts);
     let mut observed = observed.into_iter().peekable();
     let end_ns = match hides {
-        Hides::End(ns) => ns,
+        HiddenPart::End(ns) => ns,
         _ => LENGTH_NS,
     };
     for now_ns in (0..=end_ns).step_by(DRAIN_NS as usize) {
-        let went_back = matches!(hides, Hides::Clock(ns) if now_ns > ns);
+        let went_back = matches!(hides, HiddenPart::Clock(ns) if now_ns > ns);
         let tsc = match went_back {
             true => 1,
             false => BEGIN_NS + now_ns,
@@ -117,15 +117,15 @@ pub fn record(
         while let Some((_, event)) = observed.next_if(|(over_ns, _)| *over_ns <= now_ns) {
             push(event);
         }
-        push(Event::Tally(Tally {
+        push(Event::Tally(CpuTally {
             cpu: CPU,
             first_tsc: BEGIN_NS,
             last_tsc: BEGIN_NS + now_ns,
             blind_tsc: Some(match hides {
-                Hides::AllBut(polled_ns) => now_ns / EVERY_NS * (EVERY_NS - polled_ns),
+                HiddenPart::AllBut(polled_ns) => now_ns / EVERY_NS * (EVERY_NS - polled_ns),
                 _ => 0,
             }),
-            ..Tally::default()
+            ..CpuTally::default()
         }));
         if let Some(loss) = lost {
             push(Event::Loss(loss));
@@ -133,7 +133,7 @@ pub fn record(
         push(Event::Watermark(BEGIN_NS + now_ns));
     }
     match hides {
-        Hides::End(_) => writer.flush().unwrap(),
+        HiddenPart::End(_) => writer.flush().unwrap(),
         _ => {
             let reason = FinishReason::Duration;
             let mono_ns = BEGIN_NS + end_ns;
@@ -159,7 +159,7 @@ fn settings() -> Settings {
 }
 
 /// Returns gaps and activities, each with its end.
-fn observed(world: World, hides: Hides, facts: &RunFacts) -> Vec<(u64, Event)> {
+fn observed(world: BlindWorld, hides: HiddenPart, facts: &RunFacts) -> Vec<(u64, Event)> {
     let ticks = (0..LENGTH_NS / EVERY_NS).map(|nth| (nth * EVERY_NS + 1_000, TICK_NS));
     let ticks = ticks.map(|(begin_ns, ns)| (begin_ns, begin_ns + ns, Some(ActivityKind::Irq)));
     let kind = (world.by == By::Task).then_some(ActivityKind::Thread);
@@ -167,10 +167,11 @@ fn observed(world: World, hides: Hides, facts: &RunFacts) -> Vec<(u64, Event)> {
     let mut events = Vec::new();
     for (begin_ns, end_ns, kind) in ticks.chain(taken) {
         let is_tick = kind == Some(ActivityKind::Irq);
-        let is_seen = is_tick || hides != Hides::Gaps && !matches!(hides, Hides::AllBut(_));
+        let is_seen =
+            is_tick || hides != HiddenPart::Gaps && !matches!(hides, HiddenPart::AllBut(_));
         let is_long_enough = end_ns - begin_ns >= facts.options.threshold_ns;
-        if is_seen && is_long_enough && facts.workload != Workload::Observed {
-            let steals = world.by == By::Host && !is_tick && hides != Hides::Steal;
+        if is_seen && is_long_enough && facts.workload != MeasuringCommand::Observed {
+            let steals = world.by == By::Host && !is_tick && hides != HiddenPart::Steal;
             events.push((
                 end_ns,
                 Event::Gap(Gap {
@@ -182,7 +183,7 @@ fn observed(world: World, hides: Hides, facts: &RunFacts) -> Vec<(u64, Event)> {
                 }),
             ));
         }
-        let shows_owner = is_tick || is_seen && hides != Hides::Owners;
+        let shows_owner = is_tick || is_seen && hides != HiddenPart::Owners;
         if let Some(kind) = kind.filter(|_| shows_owner && facts.options.trace) {
             events.push((
                 end_ns,

@@ -14,7 +14,7 @@ pub(super) const ALL_CPUS: u32 = 8_192;
 #[derive(Debug, Clone, Copy)]
 pub struct Bomb {
     pub name: &'static str,
-    workload: Workload,
+    workload: MeasuringCommand,
     cpus: u32,
     /// Period of periodic tasks.
     period_ns: u64,
@@ -24,7 +24,7 @@ pub struct Bomb {
 
 const fn bomb(
     name: &'static str,
-    workload: Workload,
+    workload: MeasuringCommand,
     cpus: u32,
     turn: fn(u64) -> Vec<Event>,
 ) -> Bomb {
@@ -38,7 +38,7 @@ const fn bomb(
 }
 
 /// Ordinary recording for comparison: an interrupt in every gap, and a watermark from time to time.
-pub const ORDINARY: Bomb = bomb("ordinary", Workload::Osnoise, 4, |turn| {
+pub const ORDINARY: Bomb = bomb("ordinary", MeasuringCommand::Osnoise, 4, |turn| {
     let (cpu, at_ns) = ((turn % 4) as u32, 1_000_000 + turn * 20_000);
     let mut events = vec![
         gap(cpu, at_ns, at_ns + 5_000),
@@ -57,19 +57,19 @@ pub const ORDINARY: Bomb = bomb("ordinary", Workload::Osnoise, 4, |turn| {
 pub const BOMBS: &[Bomb] = &[
     bomb(
         "gaps that hold all that comes after them",
-        Workload::Osnoise,
+        MeasuringCommand::Osnoise,
         1,
         |turn| {
             let at_ns = 1_000 + turn * 10;
             vec![gap(0, at_ns, 1 << 40), irq(0, at_ns + 5, at_ns + 8, 0)]
         },
     ),
-    bomb("a CPU in each row", Workload::Osnoise, 1, |turn| {
+    bomb("a CPU in each row", MeasuringCommand::Osnoise, 1, |turn| {
         vec![gap(turn as u32, 0, 1 << (turn % 60))]
     }),
     bomb(
         "lengths of all kinds on every CPU",
-        Workload::Osnoise,
+        MeasuringCommand::Osnoise,
         ALL_CPUS,
         |turn| {
             let cpu = (turn % 8_192) as u32;
@@ -81,7 +81,7 @@ pub const BOMBS: &[Bomb] = &[
     ),
     bomb(
         "a source for each gap",
-        Workload::Osnoise,
+        MeasuringCommand::Osnoise,
         ALL_CPUS,
         |turn| {
             let (cpu, at_ns) = ((turn % 8_192) as u32, 1_000 + turn * 100);
@@ -94,7 +94,7 @@ pub const BOMBS: &[Bomb] = &[
     ),
     bomb(
         "tasks that are late by millions of periods",
-        Workload::Timerlat,
+        MeasuringCommand::Timerlat,
         1,
         |turn| {
             let at_ns = turn * 3_000_000_000;
@@ -108,7 +108,7 @@ pub const BOMBS: &[Bomb] = &[
         period_ns: 1 << 21,
         ..bomb(
             "a late task on every CPU",
-            Workload::Timerlat,
+            MeasuringCommand::Timerlat,
             ALL_CPUS,
             |turn| {
                 vec![wakeup(
@@ -121,7 +121,7 @@ pub const BOMBS: &[Bomb] = &[
     },
     bomb(
         "gaps under activities that never end",
-        Workload::Osnoise,
+        MeasuringCommand::Osnoise,
         1,
         |turn| {
             let at_ns = 1_000 + turn * 100;
@@ -130,7 +130,7 @@ pub const BOMBS: &[Bomb] = &[
     ),
     bomb(
         "gaps under activities that never end, explained one by one",
-        Workload::Osnoise,
+        MeasuringCommand::Osnoise,
         1,
         |turn| {
             let at_ns = 1_000 + turn * 100;
@@ -144,7 +144,7 @@ pub const BOMBS: &[Bomb] = &[
     ),
     bomb(
         "watermarks for thousands of CPUs",
-        Workload::Osnoise,
+        MeasuringCommand::Osnoise,
         ALL_CPUS,
         |turn| {
             vec![
@@ -155,7 +155,7 @@ pub const BOMBS: &[Bomb] = &[
     ),
     bomb(
         "thousands of CPUs that are alive, and watermarks",
-        Workload::Osnoise,
+        MeasuringCommand::Osnoise,
         ALL_CPUS,
         |turn| {
             let at_ns = 1_000_000_000 * (turn + 1);
@@ -167,18 +167,21 @@ pub const BOMBS: &[Bomb] = &[
             ]
         },
     ),
-    bomb("gaps that are not over", Workload::Osnoise, 1, |turn| {
-        vec![gap(0, turn, u64::MAX - turn), Event::Watermark(turn)]
-    }),
+    bomb(
+        "gaps that are not over",
+        MeasuringCommand::Osnoise,
+        1,
+        |turn| vec![gap(0, turn, u64::MAX - turn), Event::Watermark(turn)],
+    ),
     bomb(
         "wake-ups that are not over",
-        Workload::Timerlat,
+        MeasuringCommand::Timerlat,
         1,
         |turn| vec![wakeup(0, turn, u64::MAX - turn), Event::Watermark(turn)],
     ),
     bomb(
         "activities that are to come",
-        Workload::Osnoise,
+        MeasuringCommand::Osnoise,
         1,
         |turn| {
             vec![
@@ -187,51 +190,66 @@ pub const BOMBS: &[Bomb] = &[
             ]
         },
     ),
-    bomb("exits in exits in one gap", Workload::Microvm, 1, |turn| {
-        let mut nested = Activity {
-            kind: ActivityKind::Exit,
-            steal_ns: 1,
-            ..activity(0, 2_000 + turn, (1 << 50) - turn, 0)
-        };
-        if turn == 0 {
-            return vec![anchor(1_000), gap(0, 1_000, 1 << 51)];
-        }
-        if turn % 2 == 0 {
-            nested.kind = ActivityKind::Vmm;
-        }
-        vec![Event::Activity(nested)]
-    }),
-    bomb("a vCPU for each exit", Workload::Exits, 0, |turn| {
+    bomb(
+        "exits in exits in one gap",
+        MeasuringCommand::Microvm,
+        1,
+        |turn| {
+            let mut nested = Activity {
+                kind: ActivityKind::Exit,
+                steal_ns: 1,
+                ..activity(0, 2_000 + turn, (1 << 50) - turn, 0)
+            };
+            if turn == 0 {
+                return vec![anchor(1_000), gap(0, 1_000, 1 << 51)];
+            }
+            if turn % 2 == 0 {
+                nested.kind = ActivityKind::Vmm;
+            }
+            vec![Event::Activity(nested)]
+        },
+    ),
+    bomb("a vCPU for each exit", MeasuringCommand::Exits, 0, |turn| {
         vec![
             vcpu(turn),
             exit(turn, turn * 1_000_000, 900_000),
             totals(turn, 1_000_000),
         ]
     }),
-    bomb("exits that are not over", Workload::Exits, 0, |turn| {
-        vec![
-            vcpu(0),
-            exit(0, turn, u64::MAX / 2 - turn),
-            Event::Watermark(turn),
-        ]
-    }),
-    bomb("intervals that no exit takes", Workload::Exits, 0, |turn| {
-        let at_ns = 1_000 + turn * 10;
-        let interval = VcpuInterval {
-            vcpu: VcpuId(0),
-            kind: VcpuIntervalKind::Waiting,
-            start_mono_ns: at_ns,
-            end_mono_ns: u64::MAX - turn,
-            cpu: 0,
-            to_cpu: 0,
-            source: None,
-        };
-        vec![vcpu(0), Event::VcpuInterval(interval), exit(0, at_ns, 9)]
-    }),
-    bomb("sums that overflow", Workload::Exits, 0, |turn| {
+    bomb(
+        "exits that are not over",
+        MeasuringCommand::Exits,
+        0,
+        |turn| {
+            vec![
+                vcpu(0),
+                exit(0, turn, u64::MAX / 2 - turn),
+                Event::Watermark(turn),
+            ]
+        },
+    ),
+    bomb(
+        "intervals that no exit takes",
+        MeasuringCommand::Exits,
+        0,
+        |turn| {
+            let at_ns = 1_000 + turn * 10;
+            let interval = VcpuInterval {
+                vcpu: VcpuId(0),
+                kind: VcpuIntervalKind::Waiting,
+                start_mono_ns: at_ns,
+                end_mono_ns: u64::MAX - turn,
+                cpu: 0,
+                to_cpu: 0,
+                source: None,
+            };
+            vec![vcpu(0), Event::VcpuInterval(interval), exit(0, at_ns, 9)]
+        },
+    ),
+    bomb("sums that overflow", MeasuringCommand::Exits, 0, |turn| {
         vec![vcpu(turn), totals(turn, u64::MAX / 3)]
     }),
-    bomb("frames of a host", Workload::Osnoise, 64, |turn| {
+    bomb("frames of a host", MeasuringCommand::Osnoise, 64, |turn| {
         vec![
             frame(turn),
             tally((turn % 64) as u32, turn * 1_000),
@@ -297,10 +315,10 @@ pub(super) fn anchor(at_ns: u64) -> Event {
 }
 
 pub(super) fn tally(cpu: u32, last_tsc: u64) -> Event {
-    Event::Tally(Tally {
+    Event::Tally(CpuTally {
         cpu,
         last_tsc,
-        ..Tally::default()
+        ..CpuTally::default()
     })
 }
 

@@ -12,9 +12,9 @@ use std::path::Path;
 use std::time::Duration;
 
 use made::{BOMBS, Bomb};
-use pairs::{PAIRS, Pair};
+use pairs::{BombPair, PAIRS};
 use run::{is_optimized, run};
-use vmnoise_events::Workload;
+use vmnoise_events::MeasuringCommand;
 
 const MEGABYTE: u64 = 1_000_000;
 /// Memory for a file of 1 MB.
@@ -68,14 +68,14 @@ impl Handed for Bomb {
     }
 }
 
-impl Handed for Pair {
+impl Handed for BombPair {
     fn name(&self) -> &'static str {
         self.name
     }
 
     fn write(&self, folder: &Path, bytes: u64) -> u64 {
         let (guest, host) = (folder.join("guest.vmn"), folder.join("host.vmn"));
-        Pair::write(self, &guest, &host, bytes);
+        BombPair::write(self, &guest, &host, bytes);
         guest.metadata().unwrap().len() + host.metadata().unwrap().len()
     }
 
@@ -150,7 +150,7 @@ fn nonsense_of_a_guest_and_its_host_is_told_as_none_either() {
     assert!(joined >= SEEDS / 2, "nonsense proves nothing: {joined}");
 }
 
-fn seeded(workloads: &[Workload]) -> impl Iterator<Item = (Workload, u64)> {
+fn seeded(workloads: &[MeasuringCommand]) -> impl Iterator<Item = (MeasuringCommand, u64)> {
     let workloads = workloads.iter();
     workloads.flat_map(|workload| (0..SEEDS).map(move |seed| (*workload, seed)))
 }

@@ -10,17 +10,17 @@ use super::made::{anchor, exit, frame, gap, irq, source, vcpu, wakeup};
 use super::pairs::{at_ns, facts_of_guest, fill_guest, fill_host};
 use crate::join_pair::facts;
 
-pub const WORKLOADS: [Workload; 5] = [
-    Workload::Osnoise,
-    Workload::Microvm,
-    Workload::Timerlat,
-    Workload::Observed,
-    Workload::Exits,
+pub const WORKLOADS: [MeasuringCommand; 5] = [
+    MeasuringCommand::Osnoise,
+    MeasuringCommand::Microvm,
+    MeasuringCommand::Timerlat,
+    MeasuringCommand::Observed,
+    MeasuringCommand::Exits,
 ];
 const EVENTS: usize = 300;
 
 /// Workloads of a guest that is joined with its host.
-pub const JOINED: [Workload; 2] = [Workload::Osnoise, Workload::Timerlat];
+pub const JOINED: [MeasuringCommand; 2] = [MeasuringCommand::Osnoise, MeasuringCommand::Timerlat];
 /// Size of each side: the first half proves the pair.
 const PAIR_BYTES: u64 = 150_000;
 
@@ -58,7 +58,7 @@ impl Numbers {
 }
 
 /// Writes the recording of this seed.
-pub fn write(path: &Path, workload: Workload, seed: u64) {
+pub fn write(path: &Path, workload: MeasuringCommand, seed: u64) {
     let mut facts = facts(workload);
     facts.options.cpus = (0..4).collect();
     facts.options.threshold_ns = 0;
@@ -89,18 +89,18 @@ pub fn write(path: &Path, workload: Workload, seed: u64) {
 
 /// Writes a guest and its host of this seed: the first part is true and proves the pair, the rest
 /// is nonsense.
-pub fn write_pair(guest: &Path, host: &Path, workload: Workload, seed: u64) {
+pub fn write_pair(guest: &Path, host: &Path, workload: MeasuringCommand, seed: u64) {
     let mut numbers = Numbers(seed);
     let facts = facts_of_guest(workload, 1);
     fill_guest(guest, &facts, PAIR_BYTES, |turn| {
         vec![event(&mut numbers, workload, at_ns(turn))]
     });
     fill_host(host, PAIR_BYTES, |turn| {
-        vec![event(&mut numbers, Workload::Exits, at_ns(turn))]
+        vec![event(&mut numbers, MeasuringCommand::Exits, at_ns(turn))]
     });
 }
 
-fn event(numbers: &mut Numbers, workload: Workload, at_ns: u64) -> Event {
+fn event(numbers: &mut Numbers, workload: MeasuringCommand, at_ns: u64) -> Event {
     let cpu = numbers.below(4) as u32;
     let dur_ns = match numbers.below(3) {
         0 => numbers.any(),
@@ -119,17 +119,17 @@ fn event(numbers: &mut Numbers, workload: Workload, at_ns: u64) -> Event {
             count: numbers.any(),
         }),
         (4 | 5, _) => irq(cpu, at_ns, end_ns, 0),
-        (6, Workload::Exits) => exit(cpu.into(), at_ns, dur_ns),
-        (_, Workload::Exits) => totals(numbers, cpu, at_ns),
+        (6, MeasuringCommand::Exits) => exit(cpu.into(), at_ns, dur_ns),
+        (_, MeasuringCommand::Exits) => totals(numbers, cpu, at_ns),
         (6, _) => frame(numbers.below(1_000)),
         (7 | 8, _) => tally(numbers, cpu, end_ns),
-        (_, Workload::Timerlat) => wakeup(cpu, at_ns, end_ns),
+        (_, MeasuringCommand::Timerlat) => wakeup(cpu, at_ns, end_ns),
         _ => gap(cpu, at_ns, end_ns),
     }
 }
 
 fn tally(numbers: &mut Numbers, cpu: u32, last_tsc: u64) -> Event {
-    Event::Tally(Tally {
+    Event::Tally(CpuTally {
         cpu,
         first_tsc: numbers.below(1_000),
         last_tsc,

@@ -12,10 +12,10 @@ use crate::join_pair::facts;
 
 /// Kind of such a pair.
 #[derive(Debug, Clone, Copy)]
-pub struct Pair {
+pub struct BombPair {
     pub name: &'static str,
     /// Workload of the guest.
-    workload: Workload,
+    workload: MeasuringCommand,
     /// Number of CPUs of the guest.
     cpus: u32,
     /// Events of each turn; a turn adds as many rows.
@@ -27,10 +27,10 @@ const fn pair(
     name: &'static str,
     guest: fn(u64) -> Vec<Event>,
     host: fn(u64) -> Vec<Event>,
-) -> Pair {
-    Pair {
+) -> BombPair {
+    BombPair {
         name,
-        workload: Workload::Osnoise,
+        workload: MeasuringCommand::Osnoise,
         cpus: 1,
         guest,
         host,
@@ -41,10 +41,10 @@ const fn pair(
 pub(super) const PROVEN: u64 = 600;
 
 /// Ordinary pair for comparison: each exit is in a gap of its own.
-pub const ORDINARY: Pair = pair("an ordinary pair", ordinary_gap, ordinary_exit);
+pub const ORDINARY: BombPair = pair("an ordinary pair", ordinary_gap, ordinary_exit);
 
-pub const PAIRS: &[Pair] = &[
-    Pair {
+pub const PAIRS: &[BombPair] = &[
+    BombPair {
         cpus: ALL_CPUS,
         ..pair(
             "any vCPU may be any CPU",
@@ -108,15 +108,15 @@ pub const PAIRS: &[Pair] = &[
         |turn| vec![gap(0, at_ns(turn), 1 << 62), Event::Watermark(at_ns(turn))],
         ordinary_exit,
     ),
-    Pair {
-        workload: Workload::Timerlat,
+    BombPair {
+        workload: MeasuringCommand::Timerlat,
         ..pair(
             "tasks that are late for all exits",
             |turn| vec![wakeup(0, at_ns(turn), (1 << 50) + turn)],
             ordinary_exit,
         )
     },
-    Pair {
+    BombPair {
         cpus: ALL_CPUS,
         ..pair(
             "watermarks of a guest of thousands of CPUs",
@@ -131,7 +131,7 @@ pub const PAIRS: &[Pair] = &[
     },
 ];
 
-impl Pair {
+impl BombPair {
     /// Writes both recordings, each with `bytes` bytes or little more.
     pub fn write(&self, guest: &Path, host: &Path, bytes: u64) {
         let of_guest = facts_of_guest(self.workload, self.cpus);
@@ -140,7 +140,7 @@ impl Pair {
     }
 }
 
-pub(super) fn facts_of_guest(workload: Workload, cpus: u32) -> RunFacts {
+pub(super) fn facts_of_guest(workload: MeasuringCommand, cpus: u32) -> RunFacts {
     let mut facts = facts(workload);
     facts.options.cpus = (0..cpus).collect();
     facts.host.apic_ids = (0..cpus).map(|cpu| (cpu, cpu)).collect();
@@ -159,7 +159,7 @@ pub(super) fn fill_guest(
     then: impl FnMut(u64) -> Vec<Event>,
 ) {
     let first = match facts.workload {
-        Workload::Timerlat => task,
+        MeasuringCommand::Timerlat => task,
         _ => ordinary_gap,
     };
     fill(path, facts, bytes, first, then);
@@ -167,7 +167,7 @@ pub(super) fn fill_guest(
 
 /// Writes exits that prove the pair, and then these events.
 pub(super) fn fill_host(path: &Path, bytes: u64, then: impl FnMut(u64) -> Vec<Event>) {
-    let mut facts = facts(Workload::Exits);
+    let mut facts = facts(MeasuringCommand::Exits);
     facts.host.name = Some("stranger".into());
     let first = |turn| match turn {
         0 => [vec![vcpu(0, 0, 0), clock(0, 0, 0)], ordinary_exit(turn)].concat(),
@@ -248,12 +248,12 @@ fn jump(turn: u64) -> Event {
 }
 
 fn polled(cpu: u32, last_tsc: u64) -> Event {
-    Event::Tally(Tally {
+    Event::Tally(CpuTally {
         cpu,
         first_tsc: 1,
         last_tsc,
         blind_tsc: Some(0),
-        ..Tally::default()
+        ..CpuTally::default()
     })
 }
 

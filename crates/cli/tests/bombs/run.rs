@@ -12,7 +12,7 @@ use nix::sys::time::TimeValLike;
 
 /// Cost and output of a command.
 #[derive(Debug)]
-pub struct Cost {
+pub struct CommandCost {
     /// CPU time, in the program and in the kernel.
     pub cpu: Duration,
     /// Peak memory of the largest command so far.
@@ -25,7 +25,7 @@ pub struct Cost {
     pub has_ended_in_order: bool,
 }
 
-impl fmt::Display for Cost {
+impl fmt::Display for CommandCost {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (cpu_s, mib) = (self.cpu.as_secs_f64(), self.largest_kib >> 10);
         write!(f, "{cpu_s:>7.2} s {mib:>4} MiB so far")
@@ -83,7 +83,7 @@ fn changed(file: &Path) -> Option<SystemTime> {
 }
 
 /// Runs the command with this limit on its address space.
-pub fn run(folder: &Path, line: &str, most_kib: u64) -> Cost {
+pub fn run(folder: &Path, line: &str, most_kib: u64) -> CommandCost {
     /// The kernel reports the use of all children together, so only one may run.
     static ALONE: Mutex<()> = Mutex::new(());
     let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
@@ -98,7 +98,7 @@ pub fn run(folder: &Path, line: &str, most_kib: u64) -> Cost {
     let after = children();
     let reported = String::from_utf8_lossy(&output.stderr).into_owned();
     let is_clean = !reported.contains("panicked") && !reported.contains("memory allocation");
-    Cost {
+    CommandCost {
         cpu: cpu(&after) - cpu(&before),
         largest_kib: after.max_rss(),
         printed: String::from_utf8_lossy(&output.stdout).into_owned(),

@@ -14,7 +14,7 @@ const TICK_NS: u64 = 20_000_000;
 /// Writes half a second of a polling thread in a guest, with a gap in each tick; the steal clock
 /// advances by `steal_ns` in each gap.
 fn write(path: &Path, seed: u64, started_at: &str, steal_ns: u64) {
-    let mut facts = fixtures::facts(Workload::Osnoise);
+    let mut facts = fixtures::facts(MeasuringCommand::Osnoise);
     facts.started_at = started_at.into();
     facts.host.hypervisor = Some("KVM".into());
     facts.witnesses.kvm_run = false;
@@ -46,11 +46,11 @@ fn write(path: &Path, seed: u64, started_at: &str, steal_ns: u64) {
             run_delay_ns: 0,
         }));
         push(anchor(now));
-        push(Event::Tally(Tally {
+        push(Event::Tally(CpuTally {
             cpu: 1,
             last_tsc: now,
             blind_tsc: Some(0),
-            ..Tally::default()
+            ..CpuTally::default()
         }));
         push(Event::Watermark(now));
     }
@@ -155,14 +155,14 @@ fn three_against_three_are_told_to_be_too_few() {
     let text = String::from_utf8_lossy(&text.stdout);
     let tested = found["groups"]["tested"].as_u64().unwrap();
     let needed = found["groups"]["needed_runs"].as_u64().unwrap();
-    let said = format!("with {tested} figures tested at once it has to be");
+    let said = format!("for {tested} tested figures it must be");
     assert!(
-        text.contains("the least p that so many can have is 0.1000"),
+        text.contains("the least p that they can have is 0.1000"),
         "{text}"
     );
     assert!(text.contains(&said), "{text}");
     assert!(
-        text.contains(&format!("it takes {needed} runs in each group")),
+        text.contains(&format!("each group needs {needed} runs")),
         "{text}"
     );
 }
@@ -174,7 +174,7 @@ fn one_group_behind_the_other_is_said_to_hide_what_else_changed() {
     let words = format!("--before b0.vmn a0.vmn --after {}", names("a", 2..4));
     let text = compare(&folder, &words);
     let text = String::from_utf8_lossy(&text.stdout);
-    assert!(text.contains("Take turns"), "{text}");
+    assert!(text.contains("Alternate the runs"), "{text}");
 }
 
 #[test]

@@ -12,7 +12,8 @@ impl Folder {
     fn refused(&self, words: &str) -> String {
         let output = self.vmnoise(words);
         let said = String::from_utf8(output.stderr).unwrap();
-        assert_ne!(output.status.code(), Some(0), "{words}");
+        let printed = String::from_utf8_lossy(&output.stdout);
+        assert_ne!(output.status.code(), Some(0), "{words}: {printed}");
         assert_eq!(
             (output.stdout.len(), said.lines().count()),
             (0, 1),

@@ -13,15 +13,15 @@ use super::vms::FIRST;
 const BACKSTOP: Duration = Duration::from_secs(60);
 
 /// Running `vmnoise exits`, which counts until it is ended.
-pub struct Exits {
+pub struct ExitCounter {
     process: Child,
     /// Thread that finds VMs.
     pub finder: u32,
 }
 
-impl Exits {
+impl ExitCounter {
     /// Starts the program with these options; returns when it counts.
-    pub fn start(options: &str) -> Exits {
+    pub fn start(options: &str) -> ExitCounter {
         let mut command = Command::new("nice");
         command.args(["-n", &FIRST.to_string(), env!("CARGO_BIN_EXE_vmnoise")]);
         let words = format!("exits -q -d 30m --format json{options}");
@@ -40,7 +40,7 @@ impl Exits {
             }
             std::thread::sleep(Duration::from_millis(10));
         };
-        Exits { process, finder }
+        ExitCounter { process, finder }
     }
 
     /// Returns the process id, which is also the id of the thread that drains the ring.
@@ -73,7 +73,7 @@ impl Exits {
 }
 
 /// A failed test leaves no process behind.
-impl Drop for Exits {
+impl Drop for ExitCounter {
     fn drop(&mut self) {
         let _ = self.process.kill();
         let _ = self.process.wait();

@@ -16,7 +16,7 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use rustix::thread::gettid;
 use vmnoise_host::Host;
 
-use super::beside::Exits;
+use super::beside::ExitCounter;
 use super::vms::{come_and_go, vmnoise};
 
 /// Number of files opened on this machine in addition to the others.
@@ -44,7 +44,7 @@ pub fn reads_no_more_where_many_files_are_open() {
     while !Host::here().vms().iter().any(|it| it.pid == pid) {
         std::thread::sleep(Duration::from_millis(10));
     }
-    let exits = Exits::start("");
+    let exits = ExitCounter::start("");
     let finder = exits.finder;
     // The finder has already looked at the VMs that exist.
     std::thread::sleep(Duration::from_secs(2));
@@ -71,7 +71,7 @@ pub fn reads_no_more_where_many_files_are_open() {
 pub fn leaves_no_file_to_the_loop() {
     let folder = tempfile::tempdir().unwrap();
     let recording = folder.path().join("host.vmn");
-    let exits = Exits::start(&format!(" -o {}", recording.display()));
+    let exits = ExitCounter::start(&format!(" -o {}", recording.display()));
     let begun = Instant::now();
     // New VMs come all the time, and each needs a name and a clock.
     let churn = std::thread::spawn(move || come_and_go(2, || begun.elapsed() < 2 * WATCH, || {}));
@@ -94,7 +94,7 @@ pub fn leaves_no_file_to_the_loop() {
 pub fn is_waited_for_by_nobody() {
     const VMS: usize = 40;
     const AT_A_TIME: usize = 8;
-    let exits = Exits::start("");
+    let exits = ExitCounter::start("");
     let held = hold_to_its_end(exits.finder);
     let come = AtomicUsize::new(0);
     let more = || come.fetch_add(1, Ordering::Relaxed) < VMS;

@@ -39,6 +39,11 @@ mod lab_full {
         }
 
         #[test]
+        fn a_host_on_which_1200_vms_come_and_go_two_at_a_time_loses_no_event() {
+            crate::exits_churn::hosts::loses_no_event(2, 1_200);
+        }
+
+        #[test]
         fn ten_minutes_of_200_vms_that_come_and_go_count_every_exit_in_flat_memory() {
             let (memory, bytes_per_vm) =
                 crate::exits_churn::hosts::counts_every_exit(200, Duration::from_secs(600));

@@ -18,7 +18,7 @@ const RUNS: [&str; 4] = ["10ms", "50ms", "200ms", "1s"];
 pub const FIRST: i32 = -20;
 
 /// VM that has ended.
-pub struct Gone {
+pub struct EndedVm {
     /// Process of its VMM.
     pub pid: u32,
     /// Number of its calls of KVM_RUN; `None` if the VMM gave up because it got no CPU time for
@@ -37,7 +37,7 @@ pub fn come_and_go(
     at_a_time: usize,
     more: impl Fn() -> bool + Sync,
     mut meanwhile: impl FnMut(),
-) -> Vec<Gone> {
+) -> Vec<EndedVm> {
     let gone = Mutex::new(Vec::new());
     thread::scope(|scope| {
         let keep_one = |place: usize| {
@@ -63,7 +63,7 @@ pub fn come_and_go(
 }
 
 /// Runs one VM to its end.
-fn run(place: usize, time: &str) -> Gone {
+fn run(place: usize, time: &str) -> EndedVm {
     let cpu = place % thread::available_parallelism().unwrap();
     let mut vmm = vmnoise(&format!(
         "microvm --exercise io -c {cpu} -d {time} --format json"
@@ -82,5 +82,5 @@ fn run(place: usize, time: &str) -> Gone {
         let reported: Value = serde_json::from_slice(&output.stdout).unwrap();
         reported["cpus"][0]["kvm_runs"].as_u64().unwrap()
     });
-    Gone { pid, kvm_runs }
+    EndedVm { pid, kvm_runs }
 }

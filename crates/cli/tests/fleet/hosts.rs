@@ -72,7 +72,7 @@ pub fn write_all(folder: &Path) -> Vec<PathBuf> {
 }
 
 fn write(path: &Path, host: u64) {
-    let mut facts = facts(Workload::Osnoise);
+    let mut facts = facts(MeasuringCommand::Osnoise);
     facts.options.cpus = (0..CPUS as u32).collect();
     facts.started_at = started(host).to_string().into();
     facts.host.name = Some(name(host).into());
@@ -123,11 +123,11 @@ fn write(path: &Path, host: u64) {
         }
         let now_ns = BOOT_NS + (minute + 1) * MINUTE_NS;
         for cpu in 0..CPUS {
-            push(Event::Tally(Tally {
+            push(Event::Tally(CpuTally {
                 cpu: cpu as u32,
                 first_tsc: BOOT_NS,
                 last_tsc: now_ns,
-                ..Tally::default()
+                ..CpuTally::default()
             }));
         }
         push(anchor(now_ns));

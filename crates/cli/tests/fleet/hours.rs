@@ -33,7 +33,7 @@ const UP_TO_NS: [Option<u64>; 8] = [
 
 /// Numbers of hosts, and of VMs on each host.
 #[derive(Debug, Clone, Copy)]
-pub struct Fleet {
+pub struct FleetSize {
     pub hosts: u64,
     pub vms: u64,
 }
@@ -100,7 +100,7 @@ struct Sums {
 }
 
 impl Sums {
-    fn of(fleet: Fleet) -> Sums {
+    fn of(fleet: FleetSize) -> Sums {
         let mut sums = Sums::default();
         for host in 0..fleet.hosts {
             for hour in 0..HOURS {
@@ -168,7 +168,7 @@ impl Sums {
 }
 
 /// Writes the files of all hosts into `fleet` of this folder; returns their number and bytes.
-fn write(folder: &Path, fleet: Fleet) -> (usize, usize) {
+fn write(folder: &Path, fleet: FleetSize) -> (usize, usize) {
     let write = |hosts: Vec<u64>| {
         let mut written = (0, 0);
         for host in hosts {
@@ -202,7 +202,7 @@ fn write(folder: &Path, fleet: Fleet) -> (usize, usize) {
 }
 
 /// Creates a fleet's data set, and prints its size and the time.
-pub fn data_set(fleet: Fleet) -> TempDir {
+pub fn data_set(fleet: FleetSize) -> TempDir {
     let folder = tempfile::tempdir().unwrap();
     let begun = Instant::now();
     let (files, bytes) = write(folder.path(), fleet);
@@ -215,7 +215,7 @@ pub fn data_set(fleet: Fleet) -> TempDir {
 }
 
 /// Checks that the answers of an engine are those of the plan, so that all engines agree.
-pub fn assert_answers_as_planned(engine: &str, folder: &TempDir, fleet: Fleet) {
+pub fn assert_answers_as_planned(engine: &str, folder: &TempDir, fleet: FleetSize) {
     let found = super::run_script("ask_hours.py", engine, folder);
     println!("{engine}: seconds {}", found["seconds"]);
     let (found, sums) = (&found["answers"], Sums::of(fleet));

@@ -86,7 +86,7 @@ fn answers_as_planned(section: &str) {
 }
 
 mod engine {
-    use super::hours::{self, Fleet};
+    use super::hours::{self, FleetSize};
 
     #[test]
     fn duckdb_answers_as_planned() {
@@ -95,18 +95,18 @@ mod engine {
 
     #[test]
     fn duckdb_answers_about_hours_as_planned() {
-        let fleet = Fleet { hosts: 12, vms: 4 };
+        let fleet = FleetSize { hosts: 12, vms: 4 };
         hours::assert_answers_as_planned("DuckDB", &hours::data_set(fleet), fleet);
     }
 }
 
 mod lab_full {
     mod engines {
-        use crate::fleet::hours::{self, Fleet};
+        use crate::fleet::hours::{self, FleetSize};
 
         #[test]
         fn duckdb_and_pyspark_answer_about_a_day_of_1000_hosts_as_planned() {
-            let fleet = Fleet {
+            let fleet = FleetSize {
                 hosts: 1_000,
                 vms: 20,
             };

@@ -5,11 +5,11 @@ use std::path::PathBuf;
 use serde_json::json;
 use vmnoise_labs::browser::Browser;
 
-use super::{Fleet, page};
+use super::{PlantedFleet, page};
 
 #[test]
 fn every_chart_is_drawn_and_the_table_of_hosts_sorts() {
-    let folder = Fleet::planted(48, 4).data_set();
+    let folder = PlantedFleet::planted(48, 4).data_set();
     page(&folder);
     let mut browser = Browser::start(false);
     browser.open(&folder.path().join("fleet.html"));

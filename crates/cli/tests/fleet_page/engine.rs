@@ -6,11 +6,11 @@ use std::process::Command;
 
 use serde_json::Value;
 
-use super::{Fleet, page, rows};
+use super::{PlantedFleet, page, rows};
 
 #[test]
 fn duckdb_adds_up_to_what_is_on_the_page() {
-    let folder = Fleet::planted(16, 4).data_set();
+    let folder = PlantedFleet::planted(16, 4).data_set();
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     let asked = Command::new("python3")
         .arg(root.join("crates/cli/tests/data_set/totals.py"))

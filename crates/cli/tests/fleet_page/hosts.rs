@@ -30,7 +30,7 @@ const STRAGGLER: u32 = 4;
 
 /// Fleet with planted culprits.
 #[derive(Debug, Clone, Copy)]
-pub struct Fleet {
+pub struct PlantedFleet {
     pub hosts: u64,
     pub seconds: u64,
     /// Host that loses a 25th of its time to ksmd, on both CPUs.
@@ -45,10 +45,10 @@ pub struct Fleet {
     pub lossy: Option<u64>,
 }
 
-impl Fleet {
+impl PlantedFleet {
     /// Creates a fleet of similar hosts.
-    pub const fn quiet(hosts: u64, seconds: u64) -> Fleet {
-        Fleet {
+    pub const fn quiet(hosts: u64, seconds: u64) -> PlantedFleet {
+        PlantedFleet {
             hosts,
             seconds,
             worst: None,
@@ -60,12 +60,12 @@ impl Fleet {
     }
 
     /// Creates a fleet with a host, a culprit and a rank that stand out.
-    pub const fn planted(hosts: u64, seconds: u64) -> Fleet {
-        Fleet {
+    pub const fn planted(hosts: u64, seconds: u64) -> PlantedFleet {
+        PlantedFleet {
             worst: Some(hosts / 3),
             straggler: Some(hosts + 1),
             has_exporter: true,
-            ..Fleet::quiet(hosts, seconds)
+            ..PlantedFleet::quiet(hosts, seconds)
         }
     }
 
@@ -102,7 +102,7 @@ impl Fleet {
         let (host, cpu) = (rank / 2, (rank % 2) as u32);
         let is_deaf = host >= self.hosts - self.deaf;
         let threshold_ns = if is_deaf { 5_000 } else { 1_000 };
-        let mut facts = facts(Workload::Osnoise);
+        let mut facts = facts(MeasuringCommand::Osnoise);
         facts.options.cpus = vec![cpu];
         facts.options.threshold_ns = threshold_ns;
         facts.rank = Some(rank as u32);
@@ -188,12 +188,12 @@ impl Stream {
             mono_ns: now_ns,
             after_tsc: now_ns,
         }));
-        self.push(Event::Tally(Tally {
+        self.push(Event::Tally(CpuTally {
             cpu: self.cpu,
             first_tsc: BOOT_NS,
             last_tsc: now_ns,
             blind_tsc: Some(0),
-            ..Tally::default()
+            ..CpuTally::default()
         }));
         self.push(Event::Watermark(now_ns));
     }

@@ -5,11 +5,11 @@ mod files {
 
     use nix::sys::resource::{UsageWho, getrusage};
 
-    use crate::fleet_page::{Fleet, assert_finds_what_is_planted, page};
+    use crate::fleet_page::{PlantedFleet, assert_finds_what_is_planted, page};
 
     #[test]
     fn a_thousand_hosts_are_a_page_with_who_is_planted_first() {
-        let fleet = Fleet::planted(1_000, 8);
+        let fleet = PlantedFleet::planted(1_000, 8);
         let begun = Instant::now();
         let folder = fleet.data_set();
         let largest_kib = || getrusage(UsageWho::RUSAGE_CHILDREN).unwrap().max_rss();

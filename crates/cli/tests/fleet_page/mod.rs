@@ -11,7 +11,7 @@ use std::process::{Command, Output};
 
 use tempfile::TempDir;
 
-use self::hosts::{Fleet, host_name};
+use self::hosts::{PlantedFleet, host_name};
 
 const HOSTS: u64 = 48;
 const SECONDS: u64 = 8;
@@ -74,7 +74,7 @@ fn rows(page: &str, title: &str) -> Vec<Vec<(String, Option<f64>)>> {
     .collect()
 }
 
-fn assert_finds_what_is_planted(page: &str, fleet: Fleet) {
+fn assert_finds_what_is_planted(page: &str, fleet: PlantedFleet) {
     let worst = host_name(fleet.worst.unwrap());
     let rank = fleet.straggler.unwrap();
     let its_host = host_name(rank / 2);
@@ -127,13 +127,13 @@ fn assert_finds_what_is_planted(page: &str, fleet: Fleet) {
 
 #[test]
 fn the_planted_host_culprit_and_rank_come_first() {
-    let fleet = Fleet::planted(HOSTS, SECONDS);
+    let fleet = PlantedFleet::planted(HOSTS, SECONDS);
     assert_finds_what_is_planted(&page(&fleet.data_set()), fleet);
 }
 
 #[test]
 fn of_hosts_that_are_alike_nobody_is_blamed() {
-    let page = page(&Fleet::quiet(HOSTS, SECONDS).data_set());
+    let page = page(&PlantedFleet::quiet(HOSTS, SECONDS).data_set());
     let said = headline(&page);
     assert!(said.starts_with("None of 48 hosts stands out: "), "{said}");
     let findings = findings(&page);
@@ -151,10 +151,10 @@ fn of_hosts_that_are_alike_nobody_is_blamed() {
 
 #[test]
 fn what_cannot_be_held_against_the_others_is_said() {
-    let fleet = Fleet {
+    let fleet = PlantedFleet {
         deaf: 3,
         lossy: Some(5),
-        ..Fleet::planted(12, SECONDS)
+        ..PlantedFleet::planted(12, SECONDS)
     };
     let folder = fleet.data_set();
     // Run whose table of gaps is destroyed.
@@ -218,9 +218,9 @@ fn what_is_no_fleet_is_refused_in_a_line() {
 /// A host that recorded only longer gaps does not make the other hosts' figures less certain.
 #[test]
 fn thresholds_that_differ_are_told_as_a_range() {
-    let fleet = Fleet {
+    let fleet = PlantedFleet {
         deaf: 1,
-        ..Fleet::quiet(2, 1)
+        ..PlantedFleet::quiet(2, 1)
     };
     let folder = fleet.data_set();
     let mut command = Command::new(env!("CARGO_BIN_EXE_vmnoise"));
@@ -228,7 +228,7 @@ fn thresholds_that_differ_are_told_as_a_range() {
     let output = command.current_dir(folder.path()).args(words).output();
     let text = String::from_utf8(output.unwrap().stdout).unwrap();
     assert!(
-        text.contains("gaps below 1000 ns to 5000 ns, by host, were not looked for"),
+        text.contains("gaps below 1000 ns to 5000 ns, by host, were not recorded"),
         "{text}"
     );
 }

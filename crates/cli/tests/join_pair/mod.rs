@@ -66,7 +66,7 @@ pub fn write_host(path: &Path, flaws: Flaws) {
 
 /// Writes the same recording for another machine.
 pub fn write_host_of(path: &Path, flaws: Flaws, change: impl FnOnce(&mut HostFacts)) {
-    let mut facts = facts(Workload::Exits);
+    let mut facts = facts(MeasuringCommand::Exits);
     change(&mut facts.host);
     facts.options.exits = Some(ExitFilter::default());
     facts.host.kernel = "6.2.0-rt3-host".into();
@@ -131,7 +131,7 @@ pub fn write_guest(path: &Path) {
 
 /// Writes the same recording for another machine.
 pub fn write_guest_of(path: &Path, change: impl FnOnce(&mut HostFacts)) {
-    let mut facts = facts(Workload::Osnoise);
+    let mut facts = facts(MeasuringCommand::Osnoise);
     facts.host.kernel = "6.12.9-guest".into();
     facts.host.hypervisor = Some("KVM".into());
     facts.host.apic_ids = vec![(0, 0)];
@@ -160,7 +160,7 @@ pub fn write_guest_of(path: &Path, change: impl FnOnce(&mut HostFacts)) {
 /// Writes another recording of the guest: a task on its CPU 0, which is late for each exit and in
 /// time otherwise.
 pub fn write_tasks(path: &Path) {
-    let mut facts = facts(Workload::Timerlat);
+    let mut facts = facts(MeasuringCommand::Timerlat);
     facts.host.kernel = "6.12.9-guest".into();
     facts.host.hypervisor = Some("KVM".into());
     facts.host.apic_ids = vec![(0, 0)];
@@ -201,12 +201,12 @@ fn guest_looks(at_ns: u64) -> Vec<Event> {
         mono_ns: at_ns - HOST_BOOT_NS - GUEST_BOOT_NS,
         after_tsc: guest_tsc(at_ns) + 30,
     };
-    let tally = Tally {
+    let tally = CpuTally {
         cpu: 0,
         first_tsc: guest_tsc(GUEST_NS.start),
         last_tsc: guest_tsc(at_ns),
         blind_tsc: Some(0),
-        ..Tally::default()
+        ..CpuTally::default()
     };
     vec![Event::Anchor(anchor), Event::Tally(tally)]
 }
@@ -383,20 +383,21 @@ fn write(
 }
 
 /// Returns facts of a machine without a hypervisor, on which everything is visible.
-pub fn facts(workload: Workload) -> RunFacts {
+pub fn facts(workload: MeasuringCommand) -> RunFacts {
     let mut facts = fixtures::facts(workload);
     let (cpus, probe) = match workload {
-        Workload::Exits => (vec![], "exits"),
+        MeasuringCommand::Exits => (vec![], "exits"),
         _ => (vec![0], "interrupts"),
     };
     facts.options.cpus = cpus;
-    facts.options.threshold_ns = if workload == Workload::Osnoise {
+    facts.options.threshold_ns = if workload == MeasuringCommand::Osnoise {
         1_000
     } else {
         0
     };
     facts.options.top = 1;
-    facts.options.timer = (workload == Workload::Timerlat).then_some(fixtures::timer(61_000));
+    facts.options.timer =
+        (workload == MeasuringCommand::Timerlat).then_some(fixtures::timer(61_000));
     facts.host.cpu_model = "a CPU".into();
     facts.witnesses.activity_steal = false;
     facts.witnesses.timer = false;

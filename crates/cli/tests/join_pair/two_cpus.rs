@@ -21,7 +21,7 @@ fn exits(cpu: u32) -> impl Iterator<Item = (u64, u64)> {
 
 /// Writes the host's recording: exits of both vCPUs of the VM `web`.
 pub fn write_host(path: &Path) {
-    let mut facts = facts(Workload::Exits);
+    let mut facts = facts(MeasuringCommand::Exits);
     facts.options.exits = Some(ExitFilter::default());
     facts.host.kernel = "6.2.0-rt3-host".into();
     let mut reported = Vec::new();
@@ -62,7 +62,7 @@ pub fn write_guest_without_readings(path: &Path) {
 }
 
 fn write_guest_of(path: &Path, has_readings: bool) {
-    let mut facts = facts(Workload::Osnoise);
+    let mut facts = facts(MeasuringCommand::Osnoise);
     facts.options.cpus = CPUS.map(|(cpu, ..)| cpu).to_vec();
     facts.host.kernel = "6.12.9-guest".into();
     facts.host.hypervisor = Some("KVM".into());
@@ -97,7 +97,7 @@ fn write_guest_of(path: &Path, has_readings: bool) {
         let started_ns = GUEST_NS.start + 41_000;
         events.extend(CPUS.map(|(cpu, _, later_ns)| {
             let first_tsc = guest_tsc(started_ns + later_ns);
-            Event::Tally(Tally {
+            Event::Tally(CpuTally {
                 cpu,
                 first_tsc,
                 last_tsc: tally.last_tsc.max(first_tsc),

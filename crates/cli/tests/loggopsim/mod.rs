@@ -48,7 +48,8 @@ fn assert_as_long_as_simulated() {
     let scale: Value = serde_json::from_slice(&scale).unwrap();
     for scale in scale["scales"].as_array().unwrap() {
         let ranks = scale["ranks"].as_u64().unwrap() as u32;
-        let predicted = scale["slowdown_percent"].as_f64().unwrap() / 100.0;
+        let ns = |key: &str| scale[key].as_f64().unwrap();
+        let predicted = ns("of_recorded_gaps_ns") / ns("undisturbed_ns") - 1.0;
         let simulate = |noise| simulator.ns(folder.path(), noise, ranks, STEPS, STEP_NS) as f64;
         let undisturbed_ns = simulate(None);
         assert_eq!(undisturbed_ns, (u64::from(STEPS) * STEP_NS) as f64);

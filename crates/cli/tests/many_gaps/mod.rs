@@ -34,7 +34,7 @@ impl Stream {
 
     /// Begins a recording of these CPUs, with changed facts.
     fn of(path: &Path, cpus: Vec<u32>, seconds: u64, change: impl FnOnce(&mut RunFacts)) -> Stream {
-        let mut facts = facts(Workload::Osnoise);
+        let mut facts = facts(MeasuringCommand::Osnoise);
         // Each file is a run of its own, and no two start in the same microsecond.
         let name = path.file_name().unwrap().as_encoded_bytes();
         let nth: u32 = name.iter().map(|byte| u32::from(*byte)).sum();
@@ -68,12 +68,12 @@ impl Stream {
             after_tsc: now_ns,
         }));
         for cpu in self.cpus.clone() {
-            self.push(Event::Tally(Tally {
+            self.push(Event::Tally(CpuTally {
                 cpu,
                 first_tsc: BEGIN_NS,
                 last_tsc: now_ns,
                 blind_tsc: Some(self.blind_ns),
-                ..Tally::default()
+                ..CpuTally::default()
             }));
         }
         self.push(Event::Watermark(now_ns - EVERY_NS));

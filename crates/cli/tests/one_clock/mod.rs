@@ -8,7 +8,7 @@ use std::process::Command;
 
 use serde_json::Value;
 use tempfile::TempDir;
-use vmnoise_recording::{Reader, Writer};
+use vmnoise_recording::{RecordingReader, Writer};
 
 use crate::join_pair::{Flaws, two_cpus, write_host, write_tasks};
 use crate::report::{text_of, views_of};
@@ -36,7 +36,7 @@ fn folder() -> TempDir {
 
 /// Makes the explanation of this recording alone list as many gaps as that of a pair.
 fn list_more(path: &Path) {
-    let mut recorded = Reader::open(path).unwrap();
+    let mut recorded = RecordingReader::open(path).unwrap();
     let mut facts = recorded.facts().clone();
     facts.options.top = LISTED;
     let copy = path.with_extension("copy");

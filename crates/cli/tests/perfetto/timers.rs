@@ -11,7 +11,7 @@ const PERIOD_NS: u64 = 1_000_000;
 
 /// Writes the recording: CPU 1 wakes up 100 times, each time 20 us late.
 pub fn write(path: &Path) {
-    let mut facts = facts(Workload::Timerlat);
+    let mut facts = facts(MeasuringCommand::Timerlat);
     facts.options.cpus = vec![1];
     facts.options.timer = Some(fixtures::timer(PERIOD_NS));
     facts.witnesses.timer = true;

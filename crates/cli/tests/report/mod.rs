@@ -12,7 +12,7 @@ use serde_json::Value;
 
 use tempfile::TempDir;
 use vmnoise_events::{Event, RunFacts, Witnesses};
-use vmnoise_recording::{Reader, Writer};
+use vmnoise_recording::{RecordingReader, Writer};
 
 use crate::join_pair::{Flaws, write_guest, write_host, write_tasks};
 use crate::{many_gaps, timer_recording};
@@ -166,7 +166,7 @@ fn what_the_host_did_not_see_is_reported() {
 #[test]
 fn what_is_not_known_to_be_kvms_is_nobodys() {
     let folder = Folder::new();
-    let mut seen = Reader::open(&folder.path("host.rec")).unwrap();
+    let mut seen = RecordingReader::open(&folder.path("host.rec")).unwrap();
     let mut facts = seen.facts().clone();
     facts.witnesses.irq = false;
     let mut blind = Writer::create(&folder.path("blind.rec"), &facts).unwrap();
@@ -206,7 +206,7 @@ fn vcpus_of_one_thread_are_two() {
 
 /// Copies a recording without its activities, and changes its facts accordingly.
 fn write_without_activities(from: &Path, to: &Path, change: impl FnOnce(&mut RunFacts)) {
-    let mut from = Reader::open(from).unwrap();
+    let mut from = RecordingReader::open(from).unwrap();
     let mut facts = from.facts().clone();
     change(&mut facts);
     let mut copy = Writer::create(to, &facts).unwrap();

@@ -4,7 +4,7 @@ use nix::sys::ptrace;
 use nix::sys::wait::{WaitPidFlag, waitpid};
 use nix::unistd::Pid;
 
-use super::status::Status;
+use super::status::ThreadStatus;
 
 /// Code of the instruction `syscall`.
 const SYSCALL: i64 = 0x050f;
@@ -16,7 +16,7 @@ const F_SETSIG: u64 = 10;
 
 /// Makes a thread try calls that no thread at work needs. If allowed, each would get another answer
 /// than EPERM: mostly EFAULT, since it passes no valid memory.
-pub fn refused(thread: &Status) {
+pub fn refused(thread: &ThreadStatus) {
     let tid = Pid::from_raw(thread.number("Pid").try_into().unwrap());
     let tgid = thread.number("Tgid");
     let held = Held::of(tid);

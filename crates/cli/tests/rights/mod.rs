@@ -10,7 +10,7 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use status::{Status, kept, threads};
+use status::{ThreadStatus, kept, threads};
 
 /// Time limit for everything; after it a program counts as hung.
 const BACKSTOP: Duration = Duration::from_secs(30);
@@ -51,7 +51,7 @@ impl Run {
     }
 
     /// Returns its threads, once at least `least` of them exist and their calls are limited.
-    fn at_work(&mut self, least: usize) -> Vec<Status> {
+    fn at_work(&mut self, least: usize) -> Vec<ThreadStatus> {
         let begin = Instant::now();
         loop {
             let threads = threads(self.0.id());
@@ -219,7 +219,11 @@ mod root {
         let mut timerlat = Run::start(&format!("timerlat -c 1 -p 100ms {LONG}"));
         let timerlat = timerlat.at_work(3);
         let sleeps = timerlat.iter().find(|thread| measures(thread.name()));
-        let first = exits.at_work(2).into_iter().find(Status::is_first).unwrap();
+        let first = exits
+            .at_work(2)
+            .into_iter()
+            .find(ThreadStatus::is_first)
+            .unwrap();
         for thread in [&first, sleeps.unwrap()] {
             call::refused(thread);
         }
@@ -326,8 +330,8 @@ mod root {
             .arg("/proc/self/status")
             .output()
             .unwrap();
-        let here = Status::of(&String::from_utf8(here.stdout).unwrap());
-        let there = Status::of(&fs::read_to_string(said).unwrap());
+        let here = ThreadStatus::of(&String::from_utf8(here.stdout).unwrap());
+        let there = ThreadStatus::of(&fs::read_to_string(said).unwrap());
         for line in [
             "Uid",
             "Gid",

@@ -16,13 +16,13 @@ const BITS: [(&str, u8); 7] = [
 
 /// Contents of /proc/PID/task/TID/status.
 #[derive(Debug)]
-pub struct Status(Vec<(String, String)>);
+pub struct ThreadStatus(Vec<(String, String)>);
 
-impl Status {
-    pub fn of(text: &str) -> Status {
+impl ThreadStatus {
+    pub fn of(text: &str) -> ThreadStatus {
         let lines = text.lines().filter_map(|line| line.split_once(':'));
         let lines = lines.map(|(name, value)| (name.to_owned(), value.trim().to_owned()));
-        Status(lines.collect())
+        ThreadStatus(lines.collect())
     }
 
     pub fn text(&self, name: &str) -> &str {
@@ -55,7 +55,7 @@ impl Status {
 /// Returns the threads of a process, without those that end meanwhile. Threads of the kernel are
 /// left out too: KVM adds one to the process of a VMM (`kvm-nx-lpage-recovery`), and no code of
 /// vmnoise runs in it.
-pub fn threads(pid: u32) -> Vec<Status> {
+pub fn threads(pid: u32) -> Vec<ThreadStatus> {
     let tasks = fs::read_dir(format!("/proc/{pid}/task"));
     let tasks = tasks
         .into_iter()
@@ -64,7 +64,7 @@ pub fn threads(pid: u32) -> Vec<Status> {
         .map(|task| task.path());
     let ours = tasks.filter(|task| !is_of_the_kernel(task));
     let texts = ours.filter_map(|task| fs::read_to_string(task.join("status")).ok());
-    texts.map(|text| Status::of(&text)).collect()
+    texts.map(|text| ThreadStatus::of(&text)).collect()
 }
 
 /// Returns whether a thread is the kernel's, by its flags (field 9 of proc_pid_stat(5)).

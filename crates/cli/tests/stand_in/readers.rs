@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 
 /// Task in the last line of `cyclictest -q`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Task {
+pub struct CyclictestTask {
     pub priority: u64,
     pub interval_us: u64,
     pub cycles: u64,
@@ -17,7 +17,7 @@ pub struct Task {
 
 /// Parses lines `T: 0 ( 123) P:80 I:1000 C: …`: the number after each label, with or without
 /// blanks.
-pub fn tasks(text: &str) -> Vec<Task> {
+pub fn tasks(text: &str) -> Vec<CyclictestTask> {
     let lines = text.lines().filter(|line| line.starts_with("T:"));
     let task = |line: &str| {
         let after = |label: &str| {
@@ -26,7 +26,7 @@ pub fn tasks(text: &str) -> Vec<Task> {
             rest[..digits.unwrap_or(rest.len())].parse().ok()
         };
         let number = |label: &str| after(label).unwrap_or_else(|| panic!("{label} in {line}"));
-        Task {
+        CyclictestTask {
             priority: number("P:"),
             interval_us: number("I:"),
             cycles: number("C:"),
@@ -40,7 +40,7 @@ pub fn tasks(text: &str) -> Vec<Task> {
 
 /// Histogram of cyclictest, as rteval reads it.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub struct Histogram {
+pub struct RtevalHistogram {
     /// Counts by bucket, with a column for each task.
     pub buckets: BTreeMap<u64, Vec<u64>>,
     /// Values of `# Max Latencies:`, which the tests of CNF also compare with their limit.
@@ -51,12 +51,12 @@ pub struct Histogram {
 }
 
 /// Parses a histogram: lines that begin with `#` are found by name, all others are rows of numbers.
-pub fn histogram(text: &str) -> Histogram {
+pub fn histogram(text: &str) -> RtevalHistogram {
     let numbers = |text: &str| -> Vec<u64> {
         let words = text.split_whitespace();
         words.map(|word| word.parse().unwrap()).collect()
     };
-    let mut read = Histogram::default();
+    let mut read = RtevalHistogram::default();
     for line in text.lines().filter(|line| !line.is_empty()) {
         match line.strip_prefix("# ").and_then(|it| it.split_once(':')) {
             Some(("Max Latencies", rest)) => read.max = numbers(rest),

@@ -105,11 +105,11 @@ fn events() -> Vec<Event> {
     let end_ns = BEGIN_NS + 10 * PERIOD_NS;
     events.push(anchor(end_ns));
     for cpu in [0, 1] {
-        events.push(Event::Tally(Tally {
+        events.push(Event::Tally(CpuTally {
             cpu,
             first_tsc: BEGIN_NS,
             last_tsc: end_ns,
-            ..Tally::default()
+            ..CpuTally::default()
         }));
     }
     events.push(Event::Watermark(end_ns));
@@ -167,8 +167,8 @@ fn woken(cpu: u32, expiry_ns: u64, steps_ns: [u64; 3], latency_ns: u64) -> Event
 }
 
 fn facts() -> RunFacts {
-    let mut facts = fixtures::facts(Workload::Timerlat);
-    facts.options = Options {
+    let mut facts = fixtures::facts(MeasuringCommand::Timerlat);
+    facts.options = RunOptions {
         cpus: vec![0, 1],
         duration_ns: 10_000_000_000,
         threshold_ns: 0,

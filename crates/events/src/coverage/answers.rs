@@ -1,8 +1,8 @@
 //! Selection of the blind spots that matter to a question.
 
 use super::blind_spot::{BlindSpot, Hidden, WhyUnwatched};
-use super::{Coverage, Question, RunEnd, USUAL_THRESHOLD_NS};
-use crate::{ProbeName, Share, Workload};
+use super::{Coverage, HypervisorTime, Question, RunEnd, USUAL_THRESHOLD_NS};
+use crate::{MeasuringCommand, ProbeName, Share};
 
 impl Coverage {
     /// Returns the blind spots of this recording that the answer depends on; empty if there are
@@ -95,7 +95,7 @@ impl Coverage {
 
     /// Returns the work that delays a task but not the recorder.
     fn of_tasks(&self, question: Question) -> Vec<Hidden> {
-        let is_observed = self.workload == Workload::Observed;
+        let is_observed = self.workload == MeasuringCommand::Observed;
         let below = is_observed
             && !matches!(question, Question::TakenAs(share) | Question::TakenBy(Some(share)) if is_of_kernel(share));
         let below = below.then_some(Hidden::BelowObserved);
@@ -122,7 +122,7 @@ impl Coverage {
         let unwatched = unwatched.map(|share| self.unwatched(share));
         let mut hidden: Vec<Hidden> = unwatched.into_iter().collect();
         // The kernel sums the shares itself, so lost records do not matter.
-        if self.workload == Workload::Exits {
+        if self.workload == MeasuringCommand::Exits {
             return hidden;
         }
         // These two shares mean that the owner is unknown.
@@ -150,7 +150,7 @@ impl Coverage {
         }
         let ns = self.clock.bound_ns;
         // Wake-ups are stamped by the clock of the probes.
-        if ns != Some(0) && self.workload != Workload::Timerlat {
+        if ns != Some(0) && self.workload != MeasuringCommand::Timerlat {
             hidden.push(Hidden::ClockBound { ns });
         }
         hidden
@@ -164,7 +164,8 @@ impl Coverage {
                 why: WhyUnwatched::NoProbes,
             });
         }
-        let has_steal = self.workload == Workload::Exits || self.watched.known[Share::Steal];
+        let has_steal =
+            self.workload == MeasuringCommand::Exits || self.watched.known[Share::Steal];
         if self.watched.has_layer_below && !has_steal {
             hidden.push(self.unwatched(Share::Steal));
         }
@@ -212,7 +213,10 @@ impl Coverage {
             }
             _ if !watched.traced => WhyUnwatched::NoProbes,
             Share::Hw if watched.has_layer_below => WhyUnwatched::LayerBelow,
-            _ if is_of_host(share) && !is_own(share) && self.workload != Workload::Microvm => {
+            _ if is_of_host(share)
+                && !is_own(share)
+                && self.workload != MeasuringCommand::Microvm =>
+            {
                 WhyUnwatched::OnHost
             }
             _ => WhyUnwatched::Probe {
@@ -247,6 +251,12 @@ impl Coverage {
         if !self.watched.known[Share::Steal] {
             hidden.push(unwatched(Share::Steal, WhyUnwatched::NoStealClock));
         }
+        let beyond_steal = match command.beyond_steal {
+            HypervisorTime::Nothing => None,
+            HypervisorTime::Unmeasured => Some(Hidden::BeyondSteal { ns: None }),
+            HypervisorTime::Measured(ns) => Some(Hidden::BeyondSteal { ns: Some(ns) }),
+        };
+        hidden.extend(beyond_steal);
         if !self.watched.known[Share::Nmi] {
             let limit = String::new();
             hidden.push(unwatched(Share::Nmi, WhyUnwatched::Probe { limit }));

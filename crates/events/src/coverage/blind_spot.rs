@@ -34,10 +34,12 @@ impl BlindSpot {
     }
 
     /// Returns the kind of unknown that this blind spot causes.
-    pub fn hides(&self) -> Hides {
+    pub fn hides(&self) -> HiddenKind {
         match self.0 {
-            Hidden::Unplaced { .. } | Hidden::Doubt { .. } => Hides::StatedTime,
-            Hidden::Lost { .. } => Hides::StatedCount,
+            Hidden::Unplaced { .. }
+            | Hidden::Doubt { .. }
+            | Hidden::BeyondSteal { ns: Some(_) } => HiddenKind::StatedTime,
+            Hidden::Lost { .. } => HiddenKind::StatedCount,
             Hidden::LostNames { .. }
             | Hidden::Interrupts
             | Hidden::Unnamed
@@ -46,15 +48,15 @@ impl BlindSpot {
             | Hidden::HostNames { .. }
             | Hidden::HostInterrupts
             | Hidden::HostUnsure { .. }
-            | Hidden::HostElsewhere { .. } => Hides::Owners,
-            _ => Hides::Time,
+            | Hidden::HostElsewhere { .. } => HiddenKind::Owners,
+            _ => HiddenKind::Time,
         }
     }
 }
 
 /// Kind of unknown that a blind spot causes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Hides {
+pub enum HiddenKind {
     /// An unlimited amount of lost time: no figure holds.
     Time,
     /// A known maximum of lost time. A figure that counts all this time as taken is still true.
@@ -217,6 +219,12 @@ pub enum Hidden {
     /// Tasks for which the command's threads waited: events were missed, and the kernel does not
     /// count run delay itself.
     Waits,
+    /// Time that a hypervisor takes in excess of steal time: for exits, its interrupts and memory.
+    BeyondSteal {
+        /// Maximum of this time, at the rate measured before the command; `None` without a
+        /// measurement.
+        ns: Option<u64>,
+    },
     /// Part of the threads' time.
     Doubt {
         /// Maximum of this time.

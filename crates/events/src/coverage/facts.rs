@@ -1,6 +1,6 @@
 //! Facts about a recording, from which blind spots follow.
 
-use crate::{Options, ProbeStatus, RunFacts, ShareMap, Witnesses};
+use crate::{ProbeStatus, RunFacts, RunOptions, ShareMap, Witnesses};
 
 /// One CPU of a recording.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -38,7 +38,7 @@ pub struct Pause {
 }
 
 impl Pause {
-    pub(super) fn of(options: &Options) -> Option<Pause> {
+    pub(super) fn of(options: &RunOptions) -> Option<Pause> {
         let runtime_ns = options.runtime_ns.filter(|_| options.pauses())?;
         let period_ns = options.period_ns;
         Some(Pause {
@@ -70,7 +70,7 @@ pub struct LostRecords {
 
 /// Events and layers that a recording watched.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Watched {
+pub struct WatchedClasses {
     /// Whether probes were requested.
     pub traced: bool,
     /// Events that the probes could see.
@@ -89,9 +89,9 @@ pub struct Watched {
 }
 
 /// Everything watched, on bare metal.
-impl Default for Watched {
-    fn default() -> Watched {
-        Watched {
+impl Default for WatchedClasses {
+    fn default() -> WatchedClasses {
+        WatchedClasses {
             traced: true,
             witnesses: Witnesses::OF_EXITS,
             hidden_interrupts: false,
@@ -103,15 +103,15 @@ impl Default for Watched {
     }
 }
 
-impl Watched {
-    pub(super) fn of(facts: &RunFacts) -> Watched {
-        Watched {
+impl WatchedClasses {
+    pub(super) fn of(facts: &RunFacts) -> WatchedClasses {
+        WatchedClasses {
             traced: facts.options.trace,
             witnesses: facts.witnesses,
             hidden_interrupts: facts.has_hidden_interrupts(),
             has_layer_below: facts.layer_below_unwitnessed(),
             probe_statuses: facts.probe_statuses.clone(),
-            ..Watched::default()
+            ..WatchedClasses::default()
         }
     }
 }
@@ -166,4 +166,18 @@ pub struct CommandCoverage {
     pub kernel_counts_waits: bool,
     /// Time of the threads that is not certain, in nanoseconds.
     pub doubt_ns: u64,
+    /// Time that a hypervisor took from the threads beyond steal time.
+    pub beyond_steal: HypervisorTime,
+}
+
+/// Time that a hypervisor takes beyond steal time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum HypervisorTime {
+    /// There is no hypervisor.
+    #[default]
+    Nothing,
+    /// It was not measured.
+    Unmeasured,
+    /// Nanoseconds, at the rate measured before the command.
+    Measured(u64),
 }

@@ -14,15 +14,16 @@ mod question;
 mod tests;
 mod words;
 
-pub use blind_spot::{BlindSpot, Hidden, Hides, WhyUnwatched};
+pub use blind_spot::{BlindSpot, Hidden, HiddenKind, WhyUnwatched};
 pub use facts::{
-    ClockCoverage, CommandCoverage, CpuCoverage, HostRecording, LostRecords, Pause, RunEnd, Watched,
+    ClockCoverage, CommandCoverage, CpuCoverage, HostRecording, HypervisorTime, LostRecords, Pause,
+    RunEnd, WatchedClasses,
 };
 pub use question::Question;
 
 use serde::{Serialize, Serializer};
 
-use crate::{Options, Policy, RunFacts, Workload};
+use crate::{MeasuringCommand, Policy, RunFacts, RunOptions};
 
 /// Default threshold of a run, in nanoseconds. If shorter gaps are missing, this is not reported as
 /// a loss.
@@ -35,7 +36,7 @@ const WRITING_TSC: u128 = 10_000;
 #[derive(Debug, Clone, PartialEq)]
 pub struct Coverage {
     /// Workload that measured.
-    pub workload: Workload,
+    pub workload: MeasuringCommand,
     /// Scheduling policy of the measuring threads; `None` if unknown.
     pub policy: Option<Policy>,
     /// Length below which gaps were not recorded, in nanoseconds; 0 if every length was.
@@ -56,7 +57,7 @@ pub struct Coverage {
     /// Whether the gaps add up to more than the measured time, so the stream is damaged.
     pub more_taken_than_measured: bool,
     /// Watched events and layers.
-    pub watched: Watched,
+    pub watched: WatchedClasses,
     /// Facts about the clocks that limit which times can be trusted.
     pub clock: ClockCoverage,
     /// Recordings of other machines that were given to the same command.
@@ -70,7 +71,7 @@ pub struct Coverage {
 impl Coverage {
     /// Returns the coverage of a recording of this workload with no known facts and no known blind
     /// spots.
-    pub fn of_workload(workload: Workload) -> Coverage {
+    pub fn of_workload(workload: MeasuringCommand) -> Coverage {
         Coverage {
             workload,
             policy: None,
@@ -82,7 +83,7 @@ impl Coverage {
             end: RunEnd::InOrder,
             lost: LostRecords::default(),
             more_taken_than_measured: false,
-            watched: Watched::default(),
+            watched: WatchedClasses::default(),
             clock: ClockCoverage::default(),
             others: Vec::new(),
             host: None,
@@ -94,7 +95,7 @@ impl Coverage {
     pub fn of_command(command: CommandCoverage) -> Coverage {
         Coverage {
             command: Some(command),
-            ..Coverage::of_workload(Workload::Observed)
+            ..Coverage::of_workload(MeasuringCommand::Observed)
         }
     }
 
@@ -107,15 +108,17 @@ impl Coverage {
             policy: Some(options.priority.unwrap_or(Policy::Other(0))),
             threshold_ns: match facts.workload {
                 // Every wake-up is a value, and the kernel counts every exit.
-                Workload::Timerlat | Workload::Exits => 0,
-                Workload::Microvm | Workload::Osnoise | Workload::Observed => options.threshold_ns,
+                MeasuringCommand::Timerlat | MeasuringCommand::Exits => 0,
+                MeasuringCommand::Microvm
+                | MeasuringCommand::Osnoise
+                | MeasuringCommand::Observed => options.threshold_ns,
             },
             writing_ns: writing_ns(facts),
             cpus: options.cpus.iter().copied().map(CpuCoverage::of).collect(),
             pause: Pause::of(options),
-            planned_ns: Some(options.duration_ns).filter(|ns| *ns < Options::FOREVER_NS),
+            planned_ns: Some(options.duration_ns).filter(|ns| *ns < RunOptions::FOREVER_NS),
             end: RunEnd::CutOff,
-            watched: Watched::of(facts),
+            watched: WatchedClasses::of(facts),
             ..Coverage::of_workload(facts.workload)
         }
     }
@@ -147,10 +150,10 @@ impl Serialize for Coverage {
 /// records another gap.
 fn writing_ns(facts: &RunFacts) -> u64 {
     match facts.workload {
-        Workload::Microvm | Workload::Osnoise => {
+        MeasuringCommand::Microvm | MeasuringCommand::Osnoise => {
             let ns = WRITING_TSC * 1_000_000_000 / u128::from(facts.clock.tsc_hz.max(1));
             u64::try_from(ns).unwrap_or(u64::MAX)
         }
-        Workload::Observed | Workload::Exits | Workload::Timerlat => 0,
+        MeasuringCommand::Observed | MeasuringCommand::Exits | MeasuringCommand::Timerlat => 0,
     }
 }

@@ -135,7 +135,7 @@ fn a_pause_hides_the_longest_and_no_rate() {
 
 #[test]
 fn an_observed_thread_notices_what_its_own_kernel_takes() {
-    let differs = differs(|it| it.workload = Workload::Observed);
+    let differs = differs(|it| it.workload = MeasuringCommand::Observed);
     let expected = [LONGEST, OFTEN, Question::Taken, SUPPLY];
     assert_eq!(questions(&differs), expected);
 }
@@ -181,7 +181,7 @@ fn who_took_it_matters_to_shares_alone() {
 fn why_a_share_was_not_watched_is_what_its_own_probe_says() {
     let mut blind = whole();
     blind.watched.known[Share::Kvm] = false;
-    blind.workload = Workload::Microvm;
+    blind.workload = MeasuringCommand::Microvm;
     let status = |probe: &str| ProbeStatus::limited(probe, "none", &format!("of {probe}"), "");
     blind.watched.probe_statuses = vec![status("exits one by one"), status("VM exits")];
     let spots = hidden(&blind, Question::TakenAs(Share::Kvm));
@@ -197,12 +197,18 @@ fn bounds_can_decide_where_only_owners_are_hidden() {
     blind.lost.names = 1;
     blind.lost.gaps = 1;
     blind.cpus[0].unplaced_ns = 1;
-    let hides = |question| -> Vec<Hides> {
+    let hides = |question| -> Vec<HiddenKind> {
         let spots = blind.blind_spots(question);
         spots.iter().map(BlindSpot::hides).collect()
     };
-    assert_eq!(hides(THREADS), [Hides::StatedCount, Hides::Owners]);
-    assert_eq!(hides(SUPPLY), [Hides::StatedTime, Hides::StatedCount]);
+    assert_eq!(
+        hides(THREADS),
+        [HiddenKind::StatedCount, HiddenKind::Owners]
+    );
+    assert_eq!(
+        hides(SUPPLY),
+        [HiddenKind::StatedTime, HiddenKind::StatedCount]
+    );
 }
 
 #[test]
@@ -213,6 +219,7 @@ fn of_a_command_all_that_was_missed_is_said() {
         threads: 1,
         missed: 5,
         unbounded: 2,
+        beyond_steal: HypervisorTime::Unmeasured,
         ..CommandCoverage::default()
     });
     let share = Some(Share::Steal);
@@ -221,6 +228,7 @@ fn of_a_command_all_that_was_missed_is_said() {
         hidden(&blind, Question::Taken),
         [
             Hidden::Unwatched { share, why },
+            Hidden::BeyondSteal { ns: None },
             Hidden::Events { count: 2 },
             Hidden::Waits,
             Hidden::Doubt { ns: 0, events: 5 },

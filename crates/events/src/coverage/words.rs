@@ -155,6 +155,14 @@ impl fmt::Display for BlindSpot {
             Hidden::Waits => f.write_str(
                 "events were missed, and this kernel does not count run delay; use a kernel with CONFIG_SCHED_INFO",
             ),
+            Hidden::BeyondSteal { ns: Some(ns) } => write!(
+                f,
+                "the hypervisor takes time in excess of steal time: {} at the rate measured before the command",
+                human(*ns)
+            ),
+            Hidden::BeyondSteal { ns: None } => f.write_str(
+                "the hypervisor may take time in excess of steal time, and its rate was not measured; measure it before the command (--preflight 2s, or longer)",
+            ),
             Hidden::Doubt { ns, events } => write!(
                 f,
                 "{} of the threads' time is uncertain: {events} events were missed; run it again",

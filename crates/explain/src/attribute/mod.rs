@@ -6,7 +6,7 @@ use vmnoise_events::{Activation, Activity, ActivityKind, Gap, RunFacts, Share, S
 
 use crate::host_exits::subtract::Subtraction;
 use crate::host_exits::{HostExit, Overlap};
-use crate::interference::Interference;
+use crate::interference::InterferenceColumns;
 use crate::interval::{Detail, GapDetail, Interval, WakeupDetail};
 use crate::kvm_bound::KvmBound;
 use crate::names::Names;
@@ -119,7 +119,7 @@ impl Attribution {
         context: Context<'_>,
     ) {
         let visibility = context.visibility;
-        let interference = Interference::of_gap(visibility, gap.interference, activities);
+        let interference = InterferenceColumns::of_gap(visibility, gap.interference, activities);
         let shown = interference.activities();
         let lost = |count: u32| u64::from(count).saturating_sub(shown);
         self.begin(gap.cpu, (start_ns, dur_ns), context);

@@ -6,7 +6,8 @@ mod stops;
 mod wakeups;
 
 use vmnoise_events::{
-    Activation, Activity, ActivityKind, Gap, InterferenceCounts, RunFacts, Tally, Workload,
+    Activation, Activity, ActivityKind, CpuTally, Gap, InterferenceCounts, MeasuringCommand,
+    RunFacts,
 };
 
 use self::stops::Stops;
@@ -68,7 +69,7 @@ pub(crate) struct Cpu {
     pub(crate) ledger: Ledger,
     /// Sums of wake-ups; periodic tasks only.
     pub(crate) wakeups: Option<WakeupLedger>,
-    pub(crate) tally: Option<Tally>,
+    pub(crate) tally: Option<CpuTally>,
     /// Frames of the host's feed about this CPU.
     pub(crate) host: HostLine,
     /// Exits at the end of the last period.
@@ -136,7 +137,7 @@ impl Cpu {
     /// unused ones are left out.
     pub(crate) fn belongs_to_result(&self, facts: &RunFacts) -> bool {
         let was_asked_for = facts.options.cpus.binary_search(&self.number).is_ok();
-        self.was_measured() || (was_asked_for && facts.workload != Workload::Observed)
+        self.was_measured() || (was_asked_for && facts.workload != MeasuringCommand::Observed)
     }
 
     /// Returns the number of impossible records of this CPU.
@@ -196,11 +197,11 @@ impl Cpu {
 
     /// Replaces the previous tally, because counters are cumulative. The start stays that of the
     /// first one.
-    pub(crate) fn add_tally(&mut self, tally: Tally) {
+    pub(crate) fn add_tally(&mut self, tally: CpuTally) {
         let first_tsc = self
             .tally
             .map_or(tally.first_tsc, |earlier| earlier.first_tsc);
-        self.tally = Some(Tally { first_tsc, ..tally });
+        self.tally = Some(CpuTally { first_tsc, ..tally });
         if let Some(reading) = tally.posted {
             self.posted.see(reading);
         }

@@ -5,7 +5,8 @@ mod summarize;
 use std::collections::BTreeSet;
 
 use vmnoise_events::{
-    Activity, ActivityKind, Event, Finish, HostFrame, LossKind, OwnCost, RunFacts, SourceId, Tally,
+    Activity, ActivityKind, CpuTally, Event, Finish, HostFrame, LossKind, OwnCost, RunFacts,
+    SourceId,
 };
 
 use self::summarize::{named_so_far, summarize};
@@ -246,7 +247,7 @@ impl Explainer {
 
     /// Returns the window that the counters in `tally` cover (CLOCK_MONOTONIC, ns), and for how
     /// long the workload observed nothing in this window, in nanoseconds.
-    pub fn looked(&self, tally: &Tally) -> ((u64, u64), u64) {
+    pub fn looked(&self, tally: &CpuTally) -> ((u64, u64), u64) {
         let mono_ns = |tsc| self.clock.mono_ns(tsc);
         let blind_ns = self.clock.whole_ns(tally.blind_tsc.unwrap_or(0));
         (

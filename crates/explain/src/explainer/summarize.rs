@@ -13,9 +13,9 @@ use crate::names::Names;
 use crate::percent::{percent, percent_of_one, round_6};
 use crate::periodic::{self, Period};
 use crate::summary::{
-    ClockJumps, CpuSummary, Exits, OwnCostSummary, Percentiles, Periodic, Summary,
+    ClockJumps, CpuSummary, ExitsOfVcpu, OwnCostSummary, Percentiles, Periodic, Summary,
 };
-use crate::wakeups::Wakeups;
+use crate::wakeups::WakeupSummary;
 
 pub(crate) fn summarize(explainer: Explainer) -> Summary {
     let impossible = explainer.cpus.iter().map(Cpu::impossible).sum();
@@ -48,7 +48,7 @@ pub(crate) fn summarize(explainer: Explainer) -> Summary {
             let ledger = cpu.wakeups.as_ref()?;
             Some(ledger.summary(cpu.number, &explainer.visibility, &explainer.names))
         });
-        Wakeups {
+        WakeupSummary {
             cpus: cpus.collect(),
             worst: std::mem::take(&mut worst),
             stopped_by: stopped_by.take(),
@@ -130,7 +130,7 @@ fn cpu_summary(cpu: &Cpu, explainer: &Explainer) -> CpuSummary {
         outer_steal_ns: tally.and_then(|tally| tally.outer_steal_ns),
         smi_count: tally.and_then(|tally| tally.smi_count),
         sources: sources(&cpu.ledger, &explainer.names),
-        exits: Exits {
+        exits: ExitsOfVcpu {
             light: tally.and_then(|tally| tally.light_exits),
             heavy: tally.and_then(|tally| tally.heavy_exits),
             reloads: tally.and_then(|tally| tally.reloads),
@@ -222,7 +222,7 @@ fn residual_percent(cpus: &[CpuSummary]) -> Option<f64> {
     )
 }
 
-fn residual_of_wakeups(wakeups: &Wakeups) -> Option<f64> {
+fn residual_of_wakeups(wakeups: &WakeupSummary) -> Option<f64> {
     let shares = || wakeups.cpus.iter().map(|cpu| &cpu.shares_ns);
     percent(
         shares()

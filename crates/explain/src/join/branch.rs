@@ -34,7 +34,7 @@ impl Unsure {
 /// Side of the virtual machine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Side {
+pub enum VmSide {
     /// The guest's kernel and its tasks.
     Guest,
     /// The host's kernel, its tasks, the hypervisor and the VMM.
@@ -45,9 +45,9 @@ pub enum Side {
 
 /// A culprit that took time of the guest's gaps, over the whole run.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Culprit {
+pub struct GuestCulprit {
     /// Side on which the culprit runs.
-    pub side: Side,
+    pub side: VmSide,
     /// Share of the time.
     pub share: Share,
     /// Name of the culprit; for `kvm` and `vmm` the reason of the exit; `None` if the culprit is

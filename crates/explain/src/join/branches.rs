@@ -3,7 +3,7 @@
 use vmnoise_events::Share;
 
 use super::branch::ExitBranch;
-use super::tree::{Stretch, Tree};
+use super::tree::{JoinTree, Stretch};
 use crate::attribute::{CutStretch, Explained};
 use crate::host_exits::{HostExit, Overlap};
 use crate::named::NamedInterval;
@@ -37,8 +37,8 @@ impl Branches {
         }
     }
 
-    pub(super) fn of(self, of: NamedInterval) -> Tree {
-        Tree {
+    pub(super) fn of(self, of: NamedInterval) -> JoinTree {
+        JoinTree {
             of,
             stretches: self.stretches,
             residual: self.residual,

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use vmnoise_events::{RunFacts, Vcpu, VcpuId, Workload};
+use vmnoise_events::{MeasuringCommand, RunFacts, Vcpu, VcpuId};
 
 use super::error::JoinError;
 use super::reported::{ReportedVcpu, ReportedVcpus, name_of, vm_name_of, vm_of};
@@ -77,7 +77,7 @@ fn by_number(guest: &RunFacts, cpus: &[u32]) -> BTreeMap<u32, Vec<u32>> {
     let mut by_number: BTreeMap<u32, Vec<u32>> = BTreeMap::new();
     for cpu in cpus {
         let number = match guest.workload {
-            Workload::Microvm => *cpu,
+            MeasuringCommand::Microvm => *cpu,
             _ => numbers.of_cpu(*cpu),
         };
         by_number.entry(number).or_default().push(*cpu);
@@ -94,7 +94,7 @@ fn by_number_of_vcpu<'a>(
     let mut by_number: BTreeMap<u32, Vec<_>> = BTreeMap::new();
     for (vcpu, reported) in vcpus {
         let number = match guest.workload {
-            Workload::Microvm => reported.home_cpu(),
+            MeasuringCommand::Microvm => reported.home_cpu(),
             _ => vcpu.number,
         };
         if let Some(number) = number {
@@ -120,14 +120,14 @@ impl Numbers {
 
 /// Returns whether the guest's clock is known. Gaps of a microVM are already on its host's counter.
 fn knows_clock(guest: &RunFacts, reported: &ReportedVcpu) -> bool {
-    guest.workload == Workload::Microvm || reported.clock.is_known()
+    guest.workload == MeasuringCommand::Microvm || reported.clock.is_known()
 }
 
 fn wanted(guest: &RunFacts, cpus: &[u32]) -> String {
     let cpus = cpus.iter();
     let numbers = Numbers::of(guest);
     let each: Vec<String> = match guest.workload {
-        Workload::Microvm => cpus
+        MeasuringCommand::Microvm => cpus
             .map(|cpu| format!("none ran mostly on CPU {cpu}"))
             .collect(),
         _ => cpus

@@ -4,19 +4,19 @@ use std::cmp::Reverse;
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use vmnoise_events::{Share, Workload};
+use vmnoise_events::{MeasuringCommand, Share};
 
-use super::branch::{Culprit, Side};
+use super::branch::{GuestCulprit, VmSide};
 use crate::attribute::Explained;
 use crate::percent::percent;
 
 /// Side, share, name and CPU of a culprit.
-type Who = (Side, Share, Option<Arc<str>>, Option<u32>);
+type Who = (VmSide, Share, Option<Arc<str>>, Option<u32>);
 
 /// Sums by culprit. Memory grows with the number of culprits.
 #[derive(Debug)]
 pub(super) struct Culprits {
-    workload: Workload,
+    workload: MeasuringCommand,
     taken: HashMap<Who, Taken>,
     intervals_ns: u128,
     /// Parts of the current gap.
@@ -31,7 +31,7 @@ struct Taken {
 }
 
 impl Culprits {
-    pub(super) fn new(workload: Workload) -> Culprits {
+    pub(super) fn new(workload: MeasuringCommand) -> Culprits {
         Culprits {
             workload,
             taken: HashMap::new(),
@@ -47,8 +47,8 @@ impl Culprits {
         let name = |source: Option<_>| source.map(|id| explained.names.shared(id));
         // The activities around a microVM belong to its host.
         let own_side = match self.workload {
-            Workload::Microvm => Side::Host,
-            _ => Side::Guest,
+            MeasuringCommand::Microvm => VmSide::Host,
+            _ => VmSide::Guest,
         };
         self.parts.clear();
         for stretch in explained.stretches {
@@ -60,15 +60,15 @@ impl Culprits {
                 .flat_map(|overlap| &overlap.parts)
                 .map(|part| {
                     let side = match part.share.is_residual() {
-                        true => Side::Unknown,
-                        false => Side::Host,
+                        true => VmSide::Unknown,
+                        false => VmSide::Host,
                     };
                     let who = (side, part.share, name(part.source), part.host_cpu);
                     (who, part.ns)
                 });
             let rest = [
-                (Side::Host, Share::Steal, stretch.steal_ns),
-                (Side::Unknown, explained.residual, stretch.residual_ns),
+                (VmSide::Host, Share::Steal, stretch.steal_ns),
+                (VmSide::Unknown, explained.residual, stretch.residual_ns),
             ];
             let rest = rest.map(|(side, share, ns)| ((side, share, None, None), ns));
             let parts = own.chain(overlaps).chain(rest);
@@ -85,14 +85,14 @@ impl Culprits {
     }
 
     /// Returns the culprits, the largest total first.
-    pub(super) fn ranked(self) -> Vec<Culprit> {
+    pub(super) fn ranked(self) -> Vec<GuestCulprit> {
         let mut taken: Vec<(Who, Taken)> = self.taken.into_iter().collect();
         taken.sort_by(|(who, a), (other, b)| {
             (Reverse(a.total_ns), who).cmp(&(Reverse(b.total_ns), other))
         });
         let culprits = taken
             .into_iter()
-            .map(|((side, share, name, cpu), taken)| Culprit {
+            .map(|((side, share, name, cpu), taken)| GuestCulprit {
                 side,
                 share,
                 name: name.map(|name| name.to_string()).map(Into::into),

@@ -2,57 +2,54 @@
 
 use std::fmt;
 
-use super::unpaired::Unpaired;
+use super::unpaired::PairingFailure;
 
 /// Reason why two recordings cannot be joined, with a remedy.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum JoinError {
     /// The host's recording came first.
-    #[error(
-        "the first recording is the host's and the second the guest's: give them as GUEST HOST"
-    )]
+    #[error("the first recording is the host's and the second the guest's: write GUEST HOST")]
     Swapped,
     /// The second recording reports no vCPUs.
     #[error(
-        "the second recording tells of no vCPUs: record the host with `vmnoise exits trace -o` \
-         while the guest measures"
+        "the second recording has no vCPUs: record the host with `vmnoise exits trace -o` while \
+         the guest measures"
     )]
     NoHost,
     /// Both are recordings of hosts.
     #[error(
         "both recordings are of hosts: record the guest with `vmnoise osnoise -o` or `vmnoise \
-         timerlat -o` inside of it"
+         timerlat -o` inside it"
     )]
     NoGuest,
     /// The guest's recording is of observed threads.
     #[error(
-        "the first recording observed threads, which read no clock when they are away: record \
-         the guest with `vmnoise osnoise -o`, without --pid or --comm"
+        "the first recording observed threads, which read no clock while they wait: record the \
+         guest with `vmnoise osnoise -o`, without --pid or --comm"
     )]
     Observed,
     /// One of the recordings has no anchors.
     #[error(
-        "the {side}'s recording has no reading of its clocks: it ended before it began, record anew"
+        "the {side}'s recording has no reading of its clocks, because it ended too early: record \
+         again"
     )]
     NoAnchors {
         /// `guest` or `host`.
         side: &'static str,
     },
     /// The guest's workload never reported a reading of its clock.
-    #[error(
-        "the guest's recording has no CPU that was measured: it ended before it began, record anew"
-    )]
+    #[error("the guest's recording has no measured CPU, because it ended too early: record again")]
     NothingObserved,
     /// The host's recording has no vCPU.
     #[error(
-        "the host's recording has no vCPU: record it while the guest runs, and not with --vm or \
-         --vcpu of another"
+        "the host's recording has no vCPU: record it while the guest runs, without --vm or --vcpu \
+         of another guest"
     )]
     NoVcpus,
     /// The host's recording has no VM of this name.
     #[error(
-        "the host's recording has no VM `{wanted}`: name one that it has by its name or process: {}",
+        "the host's recording has no VM `{wanted}`: write the name or the process of one that it has: {}",
         List(vms)
     )]
     NoSuchVm {
@@ -63,7 +60,8 @@ pub enum JoinError {
     },
     /// No vCPU has the number that a CPU of the guest requires.
     #[error(
-        "no vCPU of the host's recording can be a CPU of the guest: {}; it has {}",
+        "no vCPU of the host's recording can be a CPU of the guest: {}; the recording has {}: record \
+         all vCPUs of the guest",
         wanted,
         List(vcpus)
     )]
@@ -75,9 +73,9 @@ pub enum JoinError {
     },
     /// A vCPU would fit, but the relation of its guest's counter to the host's is unknown.
     #[error(
-        "the host's recording does not tell the TSC offset of {vcpu}: mount debugfs (`mount -t \
-         debugfs none /sys/kernel/debug`) and record the host anew, as root and with this \
-         version of vmnoise"
+        "the host's recording lacks the TSC offset of {vcpu}: mount debugfs (`mount -t debugfs \
+         none /sys/kernel/debug`), and record the host again, as root and with this version of \
+         vmnoise"
     )]
     NoClock {
         /// The vCPU.
@@ -85,9 +83,9 @@ pub enum JoinError {
     },
     /// The recordings are of different times.
     #[error(
-        "the recordings do not overlap: the guest's lies at {} s of the host's clock, by the TSC \
-         offset of {vcpu}, and the host's at {} s: record both at the same time; if you did, \
-         this is another guest, or it was booted anew",
+        "the recordings do not overlap: by the TSC offset of {vcpu}, the guest's is at {} s of the \
+         host's clock, and the host's at {} s: record both at the same time; if you did, this is \
+         another guest, or it was rebooted",
         Seconds(*guest_mono_ns),
         Seconds(*host_mono_ns)
     )]
@@ -101,7 +99,7 @@ pub enum JoinError {
     },
     /// There are too many CPUs and vCPUs to compare in bounded time.
     #[error(
-        "{cpus} CPUs of the guest and {vcpus} vCPUs of its host are too many to be told apart: record \
+        "{cpus} CPUs of the guest and {vcpus} vCPUs of its host are too many to distinguish: record \
          the guest with fewer CPUs (-c), or the host with one VM (--vm)"
     )]
     TooMany {
@@ -112,7 +110,7 @@ pub enum JoinError {
     },
     /// The data contradict the pairing, or do not prove it.
     #[error("{0}")]
-    Unpaired(Box<Unpaired>),
+    Unpaired(Box<PairingFailure>),
 }
 
 struct List<'a>(&'a [String]);

@@ -1,7 +1,7 @@
 //! Reads both streams in turns, and explains the guest's gaps or wake-ups by the events of both
 //! kernels.
 
-use vmnoise_events::{Event, RunFacts, SourceId, Workload};
+use vmnoise_events::{Event, MeasuringCommand, RunFacts, SourceId};
 
 use super::host::HostStream;
 use super::latency_sums::LatencySums;
@@ -64,7 +64,8 @@ impl Joiner {
             guest_has_ended: false,
             sums: JoinSums::new(guest.workload, options),
             kept: None,
-            latencies: (guest.workload == Workload::Timerlat).then(|| LatencySums::new(options)),
+            latencies: (guest.workload == MeasuringCommand::Timerlat)
+                .then(|| LatencySums::new(options)),
         }
     }
 

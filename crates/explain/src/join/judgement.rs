@@ -8,7 +8,7 @@ use super::crossing::Overlap;
 use super::error::JoinError;
 use super::evidence::Evidence;
 use super::guest_clock::GuestClock;
-use super::odds::{REFUSED, Verdict, against};
+use super::odds::{PairingVerdict, REFUSED, against};
 use super::pairing::{Alternative, Odds};
 use super::reported::{ReportedVcpus, name_of};
 use super::rivals::Rivals;
@@ -70,10 +70,10 @@ impl Judged {
         let least = odds().min_by(|a, b| a.decades.total_cmp(&b.decades))?;
         let most = odds().max_by(|a, b| a.decades.total_cmp(&b.decades))?;
         let odds = match least.verdict() {
-            Verdict::Refused => least.clone(),
+            PairingVerdict::Refused => least.clone(),
             _ => most.clone(),
         };
-        if odds.verdict() == Verdict::Proven {
+        if odds.verdict() == PairingVerdict::Proven {
             take(&mut pairs);
         }
         Some(Judged { vm, pairs, odds })
@@ -120,7 +120,7 @@ fn take(pairs: &mut [Weighed]) {
         return;
     };
     for pair in pairs {
-        let is_proven = pair.odds.verdict() == Verdict::Proven;
+        let is_proven = pair.odds.verdict() == PairingVerdict::Proven;
         let leans = !is_proven && pair.odds.decades > 0.0 && pair.tried.clock.is_like(&best.1);
         pair.is_joined = is_proven || leans;
         pair.leans_on = leans.then_some(best.0);
@@ -138,7 +138,7 @@ fn odds_of_pair(tried: &Tried, rivals: &BTreeMap<u32, Rivals>, reported: &Report
         ..
     } = tried.evidence;
     let failures = tested - inside + contradicted;
-    match failures < FAILURES && odds.verdict() == Verdict::Refused {
+    match failures < FAILURES && odds.verdict() == PairingVerdict::Refused {
         true => Odds {
             decades: REFUSED,
             ..odds
@@ -150,7 +150,7 @@ fn odds_of_pair(tried: &Tried, rivals: &BTreeMap<u32, Rivals>, reported: &Report
 fn least_odds(tried: &Tried, rivals: &BTreeMap<u32, Rivals>, reported: &ReportedVcpus) -> Odds {
     let evidence = &tried.evidence;
     let mut all = against_clocks(evidence);
-    if Verdict::of(evidence.misfit) == Verdict::Refused {
+    if PairingVerdict::of(evidence.misfit) == PairingVerdict::Refused {
         all.push(Odds {
             decades: evidence.misfit,
             against: Alternative::Failures,
@@ -195,7 +195,7 @@ fn against_clocks(evidence: &Evidence) -> Vec<Odds> {
         },
         against: clock.clone(),
     });
-    if Verdict::of(rivals.within) == Verdict::Refused {
+    if PairingVerdict::of(rivals.within) == PairingVerdict::Refused {
         all.push(Odds {
             decades: rivals.within,
             against: clock,

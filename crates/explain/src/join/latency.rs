@@ -3,8 +3,8 @@
 use serde::Serialize;
 use vmnoise_events::ShareMap;
 
-use super::branch::{Culprit, Unsure};
-use super::tree::Tree;
+use super::branch::{GuestCulprit, Unsure};
+use super::tree::JoinTree;
 
 /// Latencies of a guest's tasks, divided between both kernels.
 #[derive(Debug, Clone, PartialEq)]
@@ -15,9 +15,9 @@ pub struct JoinedLatencies {
     pub cpus: Vec<CpuSides>,
     /// Culprits in the wake-ups above the threshold, largest first. Their times add up to the
     /// latencies of these wake-ups.
-    pub culprits: Vec<Culprit>,
+    pub culprits: Vec<GuestCulprit>,
     /// Wake-ups with the longest latencies, the longest first.
-    pub trees: Vec<Tree>,
+    pub trees: Vec<JoinTree>,
 }
 
 /// Coverage of the guest's wake-ups by the host's recording.

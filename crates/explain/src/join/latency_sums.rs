@@ -2,18 +2,18 @@
 
 use std::collections::BTreeMap;
 
-use vmnoise_events::{Share, ShareMap, Workload};
+use vmnoise_events::{MeasuringCommand, Share, ShareMap};
 
 use super::branches::Branches;
 use super::culprits::Culprits;
 use super::latency::{ContextSides, CpuSides, JoinedLatencies, LatencyTotals, PhaseSides};
 use super::options::JoinOptions;
-use super::tree::Tree;
+use super::tree::JoinTree;
 use crate::attribute::{CutStretch, Explained};
 use crate::longest::Longest;
 use crate::phase::Phase;
 use crate::visibility::Visibility;
-use crate::wakeups::Wakeups;
+use crate::wakeups::WakeupSummary;
 use crate::worst::{Rank, rank};
 
 /// Contexts, each with the phase that ends it.
@@ -56,7 +56,7 @@ impl LatencySums {
             above_ns: options.above_ns,
             totals: LatencyTotals::default(),
             cpus: BTreeMap::new(),
-            culprits: Culprits::new(Workload::Timerlat),
+            culprits: Culprits::new(MeasuringCommand::Timerlat),
             trees: Longest::new(options.top),
         }
     }
@@ -126,7 +126,11 @@ impl LatencySums {
     }
 
     /// Returns the result. The guest's own result lists the same longest wake-ups.
-    pub(super) fn summarize(self, wakeups: &Wakeups, visibility: &Visibility) -> JoinedLatencies {
+    pub(super) fn summarize(
+        self,
+        wakeups: &WakeupSummary,
+        visibility: &Visibility,
+    ) -> JoinedLatencies {
         let is_reported = self.totals.witnessed > 0;
         let cpus = self.cpus.into_iter().map(|(cpu, sums)| CpuSides {
             cpu,
@@ -136,7 +140,7 @@ impl LatencySums {
             phases: sums.phases,
         });
         let trees = wakeups.worst.iter().cloned().zip(self.trees.into_vec());
-        let trees: Vec<Tree> = trees.map(|(wakeup, tree)| tree.of(wakeup)).collect();
+        let trees: Vec<JoinTree> = trees.map(|(wakeup, tree)| tree.of(wakeup)).collect();
         JoinedLatencies {
             joined: self.totals,
             cpus: cpus.collect(),

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use vmnoise_events::{Gap, Tally};
+use vmnoise_events::{CpuTally, Gap};
 
 /// Part of a window that may be without polling, as a divisor. With more, the window is no
 /// evidence: exits may fall into the time in which the workload hands over gaps.
@@ -54,7 +54,7 @@ impl ObservedCpu {
 
     /// Takes the counters up to the latest reading. Between two tallies the workload polled, unless
     /// the time without polling grew too much. Without room for more gaps, this is unknown.
-    pub(super) fn add_tally(&mut self, tally: &Tally, pauses: bool, has_room: bool) {
+    pub(super) fn add_tally(&mut self, tally: &CpuTally, pauses: bool, has_room: bool) {
         let (first_tsc, from_tsc) = self.span.unwrap_or((tally.first_tsc, tally.first_tsc));
         let blind_tsc = tally.blind_tsc.unwrap_or(0);
         let grown_tsc = blind_tsc.saturating_sub(self.blind_tsc);
@@ -301,13 +301,13 @@ impl<'a> Holes<'a> {
 mod tests {
     use super::*;
 
-    fn tally(last_tsc: u64, blind_tsc: u64) -> Tally {
-        Tally {
+    fn tally(last_tsc: u64, blind_tsc: u64) -> CpuTally {
+        CpuTally {
             cpu: 0,
             first_tsc: 1_000,
             last_tsc,
             blind_tsc: Some(blind_tsc),
-            ..Tally::default()
+            ..CpuTally::default()
         }
     }
 

@@ -22,7 +22,7 @@ const MOST: f64 = 99.0;
 /// Conclusion from the odds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Verdict {
+pub enum PairingVerdict {
     /// Not the same: odds below 10^-3.
     Refused,
     /// Too little evidence.
@@ -31,12 +31,12 @@ pub enum Verdict {
     Proven,
 }
 
-impl Verdict {
-    pub(super) fn of(decades: f64) -> Verdict {
+impl PairingVerdict {
+    pub(super) fn of(decades: f64) -> PairingVerdict {
         match decades {
-            _ if decades >= PROVEN => Verdict::Proven,
-            _ if decades < REFUSED => Verdict::Refused,
-            _ => Verdict::NotProven,
+            _ if decades >= PROVEN => PairingVerdict::Proven,
+            _ if decades < REFUSED => PairingVerdict::Refused,
+            _ => PairingVerdict::NotProven,
         }
     }
 }

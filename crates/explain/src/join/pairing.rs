@@ -4,13 +4,13 @@ use serde::Serialize;
 
 use vmnoise_events::{Name, VmIdentity};
 
-use super::odds::{Verdict, printable};
+use super::odds::{PairingVerdict, printable};
 
 /// Result of the search for the guest among the VMs of a host.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Pairing {
     /// Verdict on the best candidate.
-    pub verdict: Verdict,
+    pub verdict: PairingVerdict,
     /// Odds of the best candidate, as a common logarithm between -99 and 99.
     pub log10_odds: f64,
     /// VMs with vCPUs that may be the guest's CPUs, the best first.
@@ -28,19 +28,19 @@ pub struct CandidateVm {
     pub identity: VmIdentity,
     /// Verdict from the odds of the VM. If one CPU is refused, the VM is refused, because all CPUs
     /// are vCPUs of one VM.
-    pub verdict: Verdict,
+    pub verdict: PairingVerdict,
     /// Odds that this VM is the guest, over the best alternative; common logarithm between -99 and
     /// 99.
     pub log10_odds: f64,
     /// The best alternative.
     pub against: Alternative,
     /// Pairs of the VM's vCPUs with the guest's CPUs, joined or not, ordered by CPU.
-    pub pairs: Vec<Pair>,
+    pub pairs: Vec<VcpuPair>,
 }
 
 /// One CPU of the guest, the vCPU of the host that it is, and the evidence.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Pair {
+pub struct VcpuPair {
     /// The guest's CPU.
     pub cpu: u32,
     /// Name of the vCPU's VM for people.
@@ -82,7 +82,7 @@ pub struct Pair {
     /// The best alternative.
     pub against: Alternative,
     /// Verdict from the odds.
-    pub verdict: Verdict,
+    pub verdict: PairingVerdict,
     /// Whether the pair is accepted: the VM is proven, and the odds of this pair are above 1.
     pub joined: bool,
     /// CPU of the guest whose proof this pair relies on, if its own odds are no proof.
@@ -131,8 +131,8 @@ impl Odds {
         all.into_iter().min_by(least).unwrap_or(nothing)
     }
 
-    pub(super) fn verdict(&self) -> Verdict {
-        Verdict::of(self.decades)
+    pub(super) fn verdict(&self) -> PairingVerdict {
+        PairingVerdict::of(self.decades)
     }
 
     /// Returns the odds as reported.

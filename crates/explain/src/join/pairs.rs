@@ -1,16 +1,16 @@
 //! Pairs of the guest's CPUs and its host's vCPUs, and the one clock that both sides share.
 
-use vmnoise_events::{RunFacts, VcpuId, Workload};
+use vmnoise_events::{MeasuringCommand, RunFacts, VcpuId};
 
 use super::clock_epochs::ClockEpochs;
 use super::crossing::Crossing;
 use super::error::JoinError;
 use super::guest_clock::GuestClock;
 use super::judgement::{Judged, Weighed};
-use super::odds::Verdict;
+use super::odds::PairingVerdict;
 use super::one_machine::disagreement_ns;
-use super::pairing::{CandidateVm, Pair, Pairing};
-use super::unpaired::Unpaired;
+use super::pairing::{CandidateVm, Pairing, VcpuPair};
+use super::unpaired::PairingFailure;
 
 /// CPUs of a guest as vCPUs of its host. Times are nanoseconds of either side's CLOCK_MONOTONIC; a
 /// time of the guest is mapped from its counter by its own anchors.
@@ -22,7 +22,7 @@ pub struct Pairs {
     pub(super) guest: ClockEpochs,
     /// vCPUs, in the order of `pairs`.
     vcpus: Vec<JoinedVcpu>,
-    pub(super) pairs: Vec<Pair>,
+    pub(super) pairs: Vec<VcpuPair>,
     pub(super) pairing: Pairing,
 }
 
@@ -50,7 +50,7 @@ impl Pairs {
     ) -> Result<Pairs, JoinError> {
         // A microVM and its host share one machine's clock.
         let apart_ns = match facts.workload {
-            Workload::Microvm => disagreement_ns(&host, &guest),
+            MeasuringCommand::Microvm => disagreement_ns(&host, &guest),
             _ => None,
         };
         let reported = |judged: &Judged| CandidateVm {
@@ -69,16 +69,16 @@ impl Pairs {
         let candidates: Vec<CandidateVm> = judged.iter().map(reported).collect();
         let best = candidates.first();
         let pairing = Pairing {
-            verdict: best.map_or(Verdict::NotProven, |best| best.verdict),
+            verdict: best.map_or(PairingVerdict::NotProven, |best| best.verdict),
             log10_odds: best.map_or(0.0, |best| best.log10_odds),
             candidates,
         };
         let best = judged.into_iter().next();
-        let Some(best) = best.filter(|_| pairing.verdict == Verdict::Proven) else {
-            return Err(JoinError::Unpaired(Box::new(Unpaired {
+        let Some(best) = best.filter(|_| pairing.verdict == PairingVerdict::Proven) else {
+            return Err(JoinError::Unpaired(Box::new(PairingFailure {
                 pairing,
                 threshold_ns: facts.options.threshold_ns,
-                is_timer: facts.workload == Workload::Timerlat,
+                is_timer: facts.workload == MeasuringCommand::Timerlat,
                 pauses: facts.options.pauses(),
             })));
         };
@@ -105,7 +105,7 @@ impl Pairs {
     }
 
     /// Returns the pairs, ascending by the guest's CPU.
-    pub fn pairs(&self) -> &[Pair] {
+    pub fn pairs(&self) -> &[VcpuPair] {
         &self.pairs
     }
 
@@ -182,12 +182,12 @@ fn report(
     weighed: &Weighed,
     (host, guest): (&ClockEpochs, &ClockEpochs),
     apart_ns: Option<u64>,
-) -> Pair {
+) -> VcpuPair {
     let Weighed { tried, odds, .. } = weighed;
     let evidence = &tried.evidence;
     let anchors_ns = host.bound_ns().saturating_add(guest.bound_ns());
     let off_ns = apart_ns.or(evidence.widest_slack_ns());
-    Pair {
+    VcpuPair {
         cpu: tried.cpu,
         vm: tried.vcpu.vm_name.clone(),
         vmm_pid: tried.vcpu.vmm_pid,

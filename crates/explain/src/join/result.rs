@@ -3,10 +3,10 @@
 use serde::Serialize;
 use vmnoise_events::{FinishReason, Name};
 
-use super::branch::{Culprit, Unsure};
+use super::branch::{GuestCulprit, Unsure};
 use super::latency::JoinedLatencies;
-use super::pairing::{Pair, Pairing};
-use super::tree::Tree;
+use super::pairing::{Pairing, VcpuPair};
+use super::tree::JoinTree;
 use crate::losses::Losses;
 use crate::summary::Summary;
 
@@ -16,7 +16,7 @@ pub struct JoinedRun {
     /// Summary of the guest; the shares of the host are known in it.
     pub summary: Summary,
     /// Pairs of the guest's CPUs and the host's vCPUs, ordered by CPU.
-    pub pairs: Vec<Pair>,
+    pub pairs: Vec<VcpuPair>,
     /// Evidence for the pairs, and for every other VM that may be the guest.
     pub pairing: Pairing,
     /// Coverage of the guest's gaps by the host's recording.
@@ -25,9 +25,9 @@ pub struct JoinedRun {
     pub above_ns: u64,
     /// Culprits in the gaps above the threshold, largest first. Their times add up to the length of
     /// these gaps.
-    pub culprits: Vec<Culprit>,
+    pub culprits: Vec<GuestCulprit>,
     /// The longest gaps, longest first.
-    pub trees: Vec<Tree>,
+    pub trees: Vec<JoinTree>,
     /// The thesis' own sum compared with ours, over the joined exits that held work of the host.
     pub thesis: Option<ThesisSum>,
     /// Latencies of periodic tasks, which observe no gaps; `None` for other workloads.

@@ -1,6 +1,6 @@
 //! Running sums of the gaps of a join.
 
-use vmnoise_events::Workload;
+use vmnoise_events::MeasuringCommand;
 
 use super::branches::Branches;
 use super::culprits::Culprits;
@@ -8,7 +8,7 @@ use super::latency::JoinedLatencies;
 use super::options::JoinOptions;
 use super::pairs::Pairs;
 use super::result::{HostSide, JoinedRun, JoinedTotals, ThesisSum};
-use super::tree::Tree;
+use super::tree::JoinTree;
 use crate::attribute::Explained;
 use crate::longest::Longest;
 use crate::summary::Summary;
@@ -25,7 +25,7 @@ pub(super) struct JoinSums {
 }
 
 impl JoinSums {
-    pub(super) fn new(workload: Workload, options: JoinOptions) -> JoinSums {
+    pub(super) fn new(workload: MeasuringCommand, options: JoinOptions) -> JoinSums {
         JoinSums {
             above_ns: options.above_ns,
             totals: JoinedTotals::default(),
@@ -101,7 +101,7 @@ impl JoinSums {
         host: HostSide,
     ) -> JoinedRun {
         let trees = summary.worst.iter().cloned().zip(self.trees.into_vec());
-        let trees: Vec<Tree> = trees.map(|(gap, tree)| tree.of(gap)).collect();
+        let trees: Vec<JoinTree> = trees.map(|(gap, tree)| tree.of(gap)).collect();
         JoinedRun {
             pairs: pairs.pairs().to_vec(),
             pairing: pairs.pairing().clone(),

@@ -12,7 +12,7 @@ use crate::phase::Phase;
 
 /// One gap or wake-up, with the events of guest and host in it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Tree {
+pub struct JoinTree {
     /// The gap or wake-up; its parts add up to its length.
     pub of: NamedInterval,
     /// Segments in time order. Their lengths add up to the length of the interval. A gap is one
@@ -43,7 +43,7 @@ pub struct Stretch {
     pub residual_ns: u64,
 }
 
-impl Serialize for Tree {
+impl Serialize for JoinTree {
     fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
         match (&self.of.detail, &self.stretches[..]) {
             (Detail::Gap(_), [whole]) => OfGap {
@@ -90,13 +90,13 @@ struct OfWakeup<'a> {
 
 /// A branch of a tree. Its parts add up to the length of the branch.
 #[derive(Debug)]
-pub struct Branch<'a> {
+pub struct TreeBranch<'a> {
     /// Length in nanoseconds.
     pub ns: u64,
     /// Content of the branch.
     pub what: What<'a>,
     /// Branches below this branch.
-    pub parts: Vec<Branch<'a>>,
+    pub parts: Vec<TreeBranch<'a>>,
 }
 
 /// Content of a branch.
@@ -150,15 +150,15 @@ impl Most {
     }
 }
 
-impl Tree {
+impl JoinTree {
     /// Returns the branches of the tree.
-    pub fn branches(&self, most: Most) -> Vec<Branch<'_>> {
+    pub fn branches(&self, most: Most) -> Vec<TreeBranch<'_>> {
         let stretches = self.stretches.iter();
         let inside = |stretch| branches(stretch, self.residual, most);
         match self.of.detail {
             Detail::Gap(_) => stretches.flat_map(inside).collect(),
             Detail::Wakeup(_) => stretches
-                .map(|stretch| Branch {
+                .map(|stretch| TreeBranch {
                     ns: stretch.dur_ns,
                     what: What::Phase(stretch.phase),
                     parts: inside(stretch),
@@ -170,9 +170,9 @@ impl Tree {
 
 impl NamedInterval {
     /// Returns the phases of a wake-up, with their parts.
-    pub fn phases(&self) -> Vec<Branch<'_>> {
+    pub fn phases(&self) -> Vec<TreeBranch<'_>> {
         let phases = self.parts.chunk_by(|a, b| a.phase == b.phase);
-        let phases = phases.map(|parts| Branch {
+        let phases = phases.map(|parts| TreeBranch {
             ns: parts.iter().map(|part| part.ns).sum(),
             what: What::Phase(parts[0].phase),
             parts: parts
@@ -185,7 +185,7 @@ impl NamedInterval {
 }
 
 /// Returns the guest's parts, the exits, steal and the residual.
-fn branches(stretch: &Stretch, residual: Share, most: Most) -> Vec<Branch<'_>> {
+fn branches(stretch: &Stretch, residual: Share, most: Most) -> Vec<TreeBranch<'_>> {
     let mut all = few(&stretch.guest, most, What::Guest);
     all.extend(exits(&stretch.exits, most));
     let rest = [
@@ -198,7 +198,7 @@ fn branches(stretch: &Stretch, residual: Share, most: Most) -> Vec<Branch<'_>> {
 }
 
 /// Returns the exits in time order, and the shortest ones as one branch.
-fn exits(exits: &[ExitBranch], most: Most) -> Vec<Branch<'_>> {
+fn exits(exits: &[ExitBranch], most: Most) -> Vec<TreeBranch<'_>> {
     let mut longest: Vec<usize> = (0..exits.len()).collect();
     longest.sort_by_key(|place| Reverse(exits[*place].dur_ns));
     let room = most.of(most.exits, exits.len());
@@ -209,8 +209,8 @@ fn exits(exits: &[ExitBranch], most: Most) -> Vec<Branch<'_>> {
     }
     longest.sort_unstable();
     let shown = longest.iter().map(|place| &exits[*place]);
-    let mut all: Vec<Branch<'_>> = shown
-        .map(|exit| Branch {
+    let mut all: Vec<TreeBranch<'_>> = shown
+        .map(|exit| TreeBranch {
             ns: exit.dur_ns,
             what: What::Exit(exit),
             parts: few(&exit.parts, most, What::Host),
@@ -230,10 +230,10 @@ fn few<'a>(
     parts: &'a [NamedPart],
     most: Most,
     what: fn(&'a NamedPart) -> What<'a>,
-) -> Vec<Branch<'a>> {
+) -> Vec<TreeBranch<'a>> {
     let (shown, others) = parts.split_at(most.of(most.parts, parts.len()));
     let shown = shown.iter().map(|part| leaf(part.ns, what(part)));
-    let mut all: Vec<Branch<'_>> = shown.collect();
+    let mut all: Vec<TreeBranch<'_>> = shown.collect();
     if !others.is_empty() {
         let ns = others.iter().map(|part| part.ns).sum();
         all.push(leaf(ns, What::SmallerParts(others.len())));
@@ -241,8 +241,8 @@ fn few<'a>(
     all
 }
 
-fn leaf(ns: u64, what: What<'_>) -> Branch<'_> {
-    Branch {
+fn leaf(ns: u64, what: What<'_>) -> TreeBranch<'_> {
+    TreeBranch {
         ns,
         what,
         parts: Vec::new(),

@@ -2,15 +2,15 @@
 
 use std::fmt;
 
-use super::odds::{Verdict, missing};
-use super::pairing::{Alternative, CandidateVm, Pair, Pairing};
+use super::odds::{PairingVerdict, missing};
+use super::pairing::{Alternative, CandidateVm, Pairing, VcpuPair};
 
 /// Minimum odds, in decades, from which a further recording time can be estimated.
 const SLIGHT: f64 = 0.5;
 
 /// The evidence, with the facts that explain what is missing.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Unpaired {
+pub struct PairingFailure {
     /// All pairs that were tried; none is proven.
     pub pairing: Pairing,
     /// Minimum length of an exit that had to be observed, in nanoseconds.
@@ -21,10 +21,10 @@ pub struct Unpaired {
     pub pauses: bool,
 }
 
-impl fmt::Display for Unpaired {
+impl fmt::Display for PairingFailure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Some((vm, pair)) = self.nearest() else {
-            return f.write_str("nothing was tested: record both sides anew");
+            return f.write_str("nothing was tested: record both sides again");
         };
         let vcpu = match pair.vcpu {
             Some(number) => format!("vCPU {number} of VM {} (process {})", vm.vm, vm.vmm_pid),
@@ -36,7 +36,7 @@ impl fmt::Display for Unpaired {
         let cpu = pair.cpu;
         let odds = Power(vm.log10_odds);
         match self.pairing.verdict {
-            Verdict::Refused => write!(
+            PairingVerdict::Refused => write!(
                 f,
                 "{vcpu} does not agree with CPU {cpu} of the guest: {odds} that they are the same{}; {}",
                 Against(&vm.against),
@@ -44,8 +44,8 @@ impl fmt::Display for Unpaired {
             )?,
             _ => write!(
                 f,
-                "nothing proves that {vcpu} is CPU {cpu} of the guest: {odds} of the 10^6 that it \
-                 takes{}; {}",
+                "nothing proves that {vcpu} is CPU {cpu} of the guest: {odds}{}, and 10^6 are needed; \
+                 {}",
                 Against(&vm.against),
                 self.tested(pair),
             )?,
@@ -55,20 +55,20 @@ impl fmt::Display for Unpaired {
     }
 }
 
-impl Unpaired {
+impl PairingFailure {
     /// Returns the best candidate, and its pair with the clearest evidence.
-    fn nearest(&self) -> Option<(&CandidateVm, &Pair)> {
+    fn nearest(&self) -> Option<(&CandidateVm, &VcpuPair)> {
         let vm = self.pairing.candidates.first()?;
-        let by_odds = |a: &&Pair, b: &&Pair| a.log10_odds.total_cmp(&b.log10_odds);
+        let by_odds = |a: &&VcpuPair, b: &&VcpuPair| a.log10_odds.total_cmp(&b.log10_odds);
         let pair = match self.pairing.verdict {
-            Verdict::Refused => vm.pairs.iter().min_by(by_odds),
+            PairingVerdict::Refused => vm.pairs.iter().min_by(by_odds),
             _ => vm.pairs.iter().max_by(by_odds),
         };
         Some((vm, pair?))
     }
 
-    fn tested(&self, pair: &Pair) -> String {
-        let Pair {
+    fn tested(&self, pair: &VcpuPair) -> String {
+        let VcpuPair {
             exits_tested: tested,
             exits_inside: inside,
             exits_contradicted: contradicted,
@@ -82,34 +82,33 @@ impl Unpaired {
         };
         match self.is_timer {
             true => format!(
-                "of {tested} exits {inside} lie between the instants at which its task provably ran \
+                "of {tested} exits, {inside} lie between instants at which the guest's task certainly ran \
                  ({percent:.0} %; by chance {chance:.0} %){ran}"
             ),
             false => format!(
-                "of {tested} holes that its exits of {} us and more must have made there {inside} are \
-                 found ({percent:.0} %; by chance {chance:.0} %){ran}",
+                "of {tested} gaps that its exits of {} us and more must have caused, {inside} were found \
+                 ({percent:.0} %; by chance {chance:.0} %){ran}",
                 self.threshold_ns as f64 / 1_000.0,
             ),
         }
     }
 
-    fn advise(&self, f: &mut fmt::Formatter<'_>, vm: &CandidateVm, pair: &Pair) -> fmt::Result {
-        if self.pairing.verdict == Verdict::Refused {
+    fn advise(&self, f: &mut fmt::Formatter<'_>, vm: &CandidateVm, pair: &VcpuPair) -> fmt::Result {
+        if self.pairing.verdict == PairingVerdict::Refused {
             return f.write_str(
-                "the TSC offset recorded for it is wrong, or this is another guest: record both \
-                 sides anew",
+                "its recorded TSC offset is wrong, or this is another guest: record both sides again",
             );
         }
         let tested = vm.pairs.iter().map(|pair| pair.exits_tested).sum::<u64>();
         if tested == 0 && self.pauses {
             return f.write_str(
-                "the guest paused, which no exit tells from what it lost: let it poll all the time \
-                 (no -r)",
+                "the guest paused, and exits cannot distinguish pauses from lost time: let it poll all \
+                 the time (no -r)",
             );
         }
         if tested == 0 {
             return f.write_str(
-                "record both sides longer, while the guest measures, and every exit (no -T on the host)",
+                "record both sides for longer, while the guest measures, with every exit (no -T on the host)",
             );
         }
         let overlap_s = pair.overlap_ns as f64 / 1e9;
@@ -123,8 +122,8 @@ impl Unpaired {
             ),
             true => write!(f, "record both sides {:.0} s longer", longer_s.ceil()),
             false => f.write_str(
-                "record both sides several times as long, while something irregular keeps the guest \
-                 from its CPU",
+                "record both sides for several times as long, while an irregular load takes the CPU from \
+                 the guest",
             ),
         }
     }
@@ -150,13 +149,19 @@ impl fmt::Display for Against<'_> {
             Alternative::Clock { offset_ns } => {
                 write!(
                     f,
-                    ", over a clock that is off by {} us",
+                    ", compared with a clock that is off by {} us",
                     *offset_ns as f64 / 1e3
                 )
             }
             Alternative::Vcpu { vcpu, vm, vmm_pid } => match vcpu {
-                Some(number) => write!(f, ", over vCPU {number} of VM {vm} (process {vmm_pid})"),
-                None => write!(f, ", over another vCPU of VM {vm} (process {vmm_pid})"),
+                Some(number) => write!(
+                    f,
+                    ", compared with vCPU {number} of VM {vm} (process {vmm_pid})"
+                ),
+                None => write!(
+                    f,
+                    ", compared with another vCPU of VM {vm} (process {vmm_pid})"
+                ),
             },
         }
     }

@@ -10,7 +10,7 @@ use crate::exits::{exit_shares, overhead_ns, whose};
 use crate::named::NamedPart;
 use crate::names::Names;
 use crate::piece::NamedPiece;
-use crate::trace::{Noise, has_line};
+use crate::trace::{TraceNoise, has_line};
 
 /// One exit with the names of all culprits.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -69,7 +69,7 @@ impl NamedExit {
 pub struct TracedExit {
     /// Activities, ordered by end and cut to the exit; `net_ns` is the time of each in the exit.
     /// The lines, the overhead and the time without a line add up to the exit.
-    pub noise: Vec<Noise>,
+    pub noise: Vec<TraceNoise>,
     /// Pieces as in [`LongestExit::pieces`]. Empty if the stream and the kernel's own sums disagree
     /// about a share, because the order is then unknown.
     pub pieces: Vec<NamedPiece>,
@@ -85,7 +85,7 @@ impl TracedExit {
         let (pieces, misplaced_ns) = pieces_of(overlay, names, &exit);
         TracedExit {
             noise: lines
-                .map(|(activity, net_ns)| Noise {
+                .map(|(activity, net_ns)| TraceNoise {
                     cpu: activity.cpu,
                     kind: activity.kind,
                     name: names.shared(activity.source),

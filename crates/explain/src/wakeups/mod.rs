@@ -7,4 +7,4 @@ mod summary;
 pub use distribution::LatencyFigures;
 pub(crate) use distribution::Room;
 pub(crate) use ledger::WakeupLedger;
-pub use summary::{CpuWakeups, PhaseTotals, Wakeups};
+pub use summary::{CpuWakeups, PhaseTotals, WakeupSummary};

@@ -8,7 +8,7 @@ use crate::named::{NamedInterval, SourceSummary};
 
 /// Result of a whole run.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Wakeups {
+pub struct WakeupSummary {
     /// One entry for each CPU, ascending.
     pub cpus: Vec<CpuWakeups>,
     /// Wake-ups with the longest latencies on any CPU, the longest first.

@@ -2,7 +2,7 @@
 //! same result.
 
 use vmnoise_events::{Event, RunFacts, Share};
-use vmnoise_explain::{Explainer, Interference, PeriodLine, ReportedHost, Summary};
+use vmnoise_explain::{Explainer, InterferenceColumns, PeriodLine, ReportedHost, Summary};
 
 /// Sums of the budgets that came out, and of the periods.
 struct Seen {
@@ -71,11 +71,11 @@ pub fn obeys_the_law(facts: &RunFacts, events: &[Event]) {
     assert_eq!(of_periods(|line| line.gaps), u128::from(gaps));
     assert_eq!(of_periods(|line| line.noise_ns), noise_ns);
     assert_eq!(of_periods(|line| line.shares.total()), noise_ns);
-    let mut overlaps = Interference::default();
+    let mut overlaps = InterferenceColumns::default();
     for line in &seen.periods {
         overlaps += line.interference;
     }
-    let mut of_run = Interference::default();
+    let mut of_run = InterferenceColumns::default();
     for cpu in &summary.cpus {
         of_run += cpu.interference;
         assert!(cpu.interference.hw.unwrap_or(0) <= cpu.gaps, "{cpu:?}");

@@ -3,9 +3,9 @@
 use proptest::collection::vec;
 use proptest::prelude::*;
 
-use super::clocks::{Clocks, Monotonic, Stop};
-use super::lives::Stay;
-use super::pairs::{Plan, TICK_NS};
+use super::clocks::{Monotonic, PairClocks, Stop};
+use super::lives::VcpuStay;
+use super::pairs::{RecordingPlan, TICK_NS};
 
 const MS: u64 = 1_000_000;
 const S: u64 = 1_000 * MS;
@@ -29,7 +29,7 @@ fn any_monotonic() -> impl Strategy<Value = Monotonic> {
 
 /// The counters of AMD and Intel, scaled or not; guests that started long ago, just now, or
 /// with a counter far ahead of their host's.
-pub fn any_clocks() -> impl Strategy<Value = Clocks> {
+pub fn any_clocks() -> impl Strategy<Value = PairClocks> {
     let scale = prop_oneof![
         Just((1, 0)),
         (2_900_000_000_u64..6_500_000_000).prop_map(|ratio| (ratio, 32)),
@@ -49,7 +49,7 @@ pub fn any_clocks() -> impl Strategy<Value = Clocks> {
         any_monotonic(),
     )
         .prop_map(
-            |(host_hz, host_base_tsc, host_mono, guest_base_tsc, scale, guest_mono)| Clocks {
+            |(host_hz, host_base_tsc, host_mono, guest_base_tsc, scale, guest_mono)| PairClocks {
                 host_hz,
                 host_base_tsc,
                 host_mono,
@@ -63,17 +63,17 @@ pub fn any_clocks() -> impl Strategy<Value = Clocks> {
 }
 
 /// Half of the guests are moved to their host, or away from it, somewhere in the run.
-pub fn any_stay() -> impl Strategy<Value = Stay> {
+pub fn any_stay() -> impl Strategy<Value = VcpuStay> {
     prop_oneof![
-        2 => Just(Stay::Always),
-        1 => (200 * MS..2_200 * MS).prop_map(Stay::Until),
-        1 => (200 * MS..2_200 * MS).prop_map(Stay::From),
+        2 => Just(VcpuStay::Always),
+        1 => (200 * MS..2_200 * MS).prop_map(VcpuStay::Until),
+        1 => (200 * MS..2_200 * MS).prop_map(VcpuStay::From),
     ]
 }
 
 /// A guest with one to three CPUs that is on its host all the time, and recorded for about two seconds, on a host that
 /// recorded before, after or for longer than it, with other guests or alone.
-pub fn any_plan() -> impl Strategy<Value = Plan> {
+pub fn any_plan() -> impl Strategy<Value = RecordingPlan> {
     let stops = vec((300 * MS..700 * MS, MS..150 * MS), 0..3);
     let runs = prop_oneof![
         Just(((100_000, 4 * MS), (2_000, 500_000))),
@@ -101,7 +101,7 @@ pub fn any_plan() -> impl Strategy<Value = Plan> {
                 at_ns += len_ns;
             }
             let (cpus, other_vms, (run_ns, exit_ns)) = machine;
-            Plan {
+            RecordingPlan {
                 seed,
                 clocks,
                 apic_ids: (0..cpus).map(|cpu| 2 * cpu).collect(),
@@ -115,7 +115,7 @@ pub fn any_plan() -> impl Strategy<Value = Plan> {
                 threshold_ns: edges.0,
                 bracket_ns: edges.1,
                 other_vms,
-                stay: Stay::Always,
+                stay: VcpuStay::Always,
             }
         })
 }

@@ -5,11 +5,11 @@ use proptest::option;
 use proptest::prelude::*;
 use vmnoise_events::{Activity, ActivityKind, VcpuId, VcpuIntervalKind};
 
-use super::vcpus::{INTR, Scene};
+use super::vcpus::{ExitScene, INTR};
 
 /// Any scene that could be: a thread is in one place at a time, and goes from CPU to CPU
 /// only while it is off them. Activities are any.
-pub fn any_scene() -> impl Strategy<Value = Scene> {
+pub fn any_scene() -> impl Strategy<Value = ExitScene> {
     let life = vec((1_u64..200, 0_u8..4, 0_u32..3), 1..12);
     let window = || option::of((0_u64..600, 1_u64..600));
     let host = vec(
@@ -18,7 +18,7 @@ pub fn any_scene() -> impl Strategy<Value = Scene> {
     );
     (1_000_u64..1_500, life, window(), window(), host, 0_u32..6).prop_map(
         |(start_ns, life, vmm, halted, host, waker)| {
-            let mut scene = Scene::new(INTR, start_ns, start_ns);
+            let mut scene = ExitScene::new(INTR, start_ns, start_ns);
             let names = ["a:1", "b:2", "own:4170", "second:4171", "d:44", "e:5"];
             scene.names = names.map(String::from).to_vec();
             let mut cpu = scene.exit_cpu;
@@ -66,14 +66,14 @@ pub fn any_scene() -> impl Strategy<Value = Scene> {
 }
 
 /// Exits of several vCPUs that met one host, close together or far apart.
-pub fn any_scenes() -> impl Strategy<Value = Vec<Scene>> {
+pub fn any_scenes() -> impl Strategy<Value = Vec<ExitScene>> {
     let apart = 0_u64..3;
     vec((any_scene(), apart), 1..4).prop_map(|scenes| {
         let late = scenes
             .into_iter()
             .enumerate()
             .map(|(vcpu, (scene, apart))| scene.later(vcpu as u32, apart * 30_000_000));
-        let mut scenes: Vec<Scene> = late.collect();
+        let mut scenes: Vec<ExitScene> = late.collect();
         let host: Vec<Activity> = scenes
             .iter()
             .flat_map(|scene| scene.activities.clone())
@@ -85,9 +85,9 @@ pub fn any_scenes() -> impl Strategy<Value = Vec<Scene>> {
     })
 }
 
-impl Scene {
+impl ExitScene {
     /// This scene of another vCPU, later.
-    pub fn later(mut self, vcpu: u32, by_ns: u64) -> Scene {
+    pub fn later(mut self, vcpu: u32, by_ns: u64) -> ExitScene {
         self.vcpu = vcpu;
         let times = [&mut self.start_ns, &mut self.end_ns].into_iter();
         let of_host = self

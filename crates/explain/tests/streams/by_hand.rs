@@ -5,7 +5,7 @@ use vmnoise_explain::JoinedRun;
 
 use super::joined_scenes::{AT, guest_stream, host_stream};
 use super::joins::{ALL, join, obeys_the_law, plain};
-use super::vcpus::{INTR, Scene};
+use super::vcpus::{ExitScene, INTR};
 use ActivityKind::{Irq, Thread};
 
 pub fn gap(from: u64, to: u64) -> Gap {
@@ -28,9 +28,9 @@ pub fn own(kind: ActivityKind, from: u64, to: u64, source: u32) -> Activity {
 }
 
 /// These happened one after the other on one host, at [`AT`].
-pub fn at(scenes: Vec<Scene>) -> Vec<Scene> {
+pub fn at(scenes: Vec<ExitScene>) -> Vec<ExitScene> {
     let mut names: Vec<String> = Vec::new();
-    let mut scenes: Vec<Scene> = scenes.into_iter().map(|it| it.later(0, AT)).collect();
+    let mut scenes: Vec<ExitScene> = scenes.into_iter().map(|it| it.later(0, AT)).collect();
     for scene in &mut scenes {
         let of_scene = std::mem::take(&mut scene.names);
         let mut id_of = |id: SourceId| {
@@ -55,8 +55,8 @@ pub fn at(scenes: Vec<Scene>) -> Vec<Scene> {
 }
 
 /// The timer interrupts the guest, and a task of the host runs before it goes on.
-pub fn preempted() -> Scene {
-    Scene::new(INTR, 2_000, 8_000)
+pub fn preempted() -> ExitScene {
+    ExitScene::new(INTR, 2_000, 8_000)
         .host(1, Irq, "local_timer:236", 2_000, 2_500)
         .kept(VcpuIntervalKind::Waiting, 3_000, 7_000)
         .host(1, Thread, "hog:77", 3_000, 7_000)
@@ -74,7 +74,7 @@ pub fn run_with(
     run
 }
 
-pub fn run(gaps: &[Gap], activities: &[Activity], scenes: Vec<Scene>) -> JoinedRun {
+pub fn run(gaps: &[Gap], activities: &[Activity], scenes: Vec<ExitScene>) -> JoinedRun {
     let guest = guest_stream(gaps, activities, &[]);
     run_with(|_, _| {}, &guest, &host_stream(&at(scenes), &[]))
 }

@@ -66,7 +66,7 @@ pub struct Stop {
 /// The truth about the clocks of a host and a guest. The guest's CLOCK_MONOTONIC is a
 /// function of its counter: both stand still while the VM is stopped.
 #[derive(Debug, Clone)]
-pub struct Clocks {
+pub struct PairClocks {
     pub host_hz: u64,
     /// The host's counter at 0.
     pub host_base_tsc: u64,
@@ -80,14 +80,14 @@ pub struct Clocks {
     pub stops: Vec<Stop>,
 }
 
-impl Clocks {
+impl PairClocks {
     /// Every clock shows the ideal time: times can be read off.
-    pub fn plain() -> Clocks {
+    pub fn plain() -> PairClocks {
         let shows_it = Monotonic {
             base_ns: 0,
             ppb: vec![],
         };
-        Clocks {
+        PairClocks {
             host_hz: 1_000_000_000,
             host_base_tsc: 0,
             host_mono: shows_it.clone(),

@@ -6,7 +6,7 @@ use proptest::prelude::*;
 use vmnoise_events::*;
 
 use super::any_scenes::any_scene;
-use super::vcpus::{Scene, exit_of, vcpu};
+use super::vcpus::{ExitScene, exit_of, vcpu};
 use super::{anchor, finish, source};
 
 /// Where all of it happens.
@@ -16,11 +16,11 @@ pub const APART: u64 = 3_000;
 pub const GUEST_NAMES: [&str; 3] = ["g0", "g1", "g2"];
 
 /// Exits of vCPU 0, one after the other, which met one host.
-pub fn exits() -> impl Strategy<Value = Vec<Scene>> {
+pub fn exits() -> impl Strategy<Value = Vec<ExitScene>> {
     vec(any_scene(), 0..4).prop_map(|scenes| {
         let scenes = scenes.into_iter().enumerate();
         let later = scenes.map(|(place, scene)| scene.later(0, AT + place as u64 * APART));
-        let mut scenes: Vec<Scene> = later.collect();
+        let mut scenes: Vec<ExitScene> = later.collect();
         let host: Vec<Activity> = scenes.iter().flat_map(|it| it.activities.clone()).collect();
         for scene in &mut scenes {
             scene.activities.clone_from(&host);
@@ -48,7 +48,7 @@ fn stream(first: Vec<Event>, mut reported: Vec<(u64, Event)>, marks: &[bool]) ->
 }
 
 /// What the host reports these exits.
-pub fn host_stream(scenes: &[Scene], marks: &[bool]) -> Vec<Event> {
+pub fn host_stream(scenes: &[ExitScene], marks: &[bool]) -> Vec<Event> {
     let names = scenes.first().map_or(&[][..], |scene| &scene.names);
     let names = (0..).zip(names).map(|(id, name)| source(id, name));
     let mut reported: Vec<(u64, Event)> = Vec::new();

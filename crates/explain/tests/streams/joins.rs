@@ -3,9 +3,9 @@
 use std::sync::OnceLock;
 
 use vmnoise_events::{Event, RunFacts, Share};
-use vmnoise_explain::{JoinError, JoinOptions, JoinedRun, Joiner, Matcher, Pairs, Tree};
+use vmnoise_explain::{JoinError, JoinOptions, JoinTree, JoinedRun, Joiner, Matcher, Pairs};
 
-use super::pairs::{Plan, RecordedPair};
+use super::pairs::{RecordedPair, RecordingPlan};
 
 /// Lists everything.
 pub const ALL: JoinOptions = JoinOptions {
@@ -26,7 +26,7 @@ pub fn pairs_of(pair: &RecordedPair) -> Result<Pairs, JoinError> {
 pub fn plain() -> (RunFacts, RunFacts, Pairs) {
     static PLAIN: OnceLock<(RunFacts, RunFacts, Pairs)> = OnceLock::new();
     let plain = PLAIN.get_or_init(|| {
-        let pair = Plan::plain().record();
+        let pair = RecordingPlan::plain().record();
         let pairs = pairs_of(&pair).expect("the plain pair");
         (pair.guest_facts, pair.host_facts, pairs)
     });
@@ -45,7 +45,7 @@ pub fn plain_of_bound(number: usize) -> (RunFacts, RunFacts, Pairs) {
 }
 
 fn plain_but_for(way_ns: u64) -> (RunFacts, RunFacts, Pairs) {
-    let mut pair = Plan::plain().record();
+    let mut pair = RecordingPlan::plain().record();
     for event in &mut pair.guest {
         if let Event::Gap(gap) = event {
             gap.start_tsc -= way_ns;
@@ -145,7 +145,7 @@ pub fn obeys_the_law(run: &JoinedRun) {
 }
 
 /// When a gap began and ended, as the workload stamped it.
-pub fn stamped(tree: &Tree) -> (u64, u64) {
+pub fn stamped(tree: &JoinTree) -> (u64, u64) {
     let gap = tree.of.detail.gap().expect("it is a gap");
     (gap.start_tsc, gap.end_tsc)
 }

@@ -1,7 +1,7 @@
 //! What the vCPUs of a pair went through: exits, gaps and pauses, in ideal time.
 
 use super::clocks::Dice;
-use super::pairs::Plan;
+use super::pairs::RecordingPlan;
 
 const US: u64 = 1_000;
 /// The workload polls a part of each of these.
@@ -9,12 +9,12 @@ pub const PERIOD_NS: u64 = 100_000_000;
 
 /// A stretch of ideal time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Span {
+pub struct LifeSpan {
     pub start_ns: u64,
     pub end_ns: u64,
 }
 
-impl Span {
+impl LifeSpan {
     pub fn holds(&self, at_ns: u64) -> bool {
         self.start_ns <= at_ns && at_ns < self.end_ns
     }
@@ -22,7 +22,7 @@ impl Span {
 
 /// When the vCPUs of the guest are on the host that records, in ideal time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Stay {
+pub enum VcpuStay {
     /// All the time.
     Always,
     /// Until then: the VM was moved to another host, which nobody recorded.
@@ -33,16 +33,16 @@ pub enum Stay {
     OtherIdFrom(u64),
 }
 
-impl Stay {
+impl VcpuStay {
     /// Whether the host reports this exit, and whether under the other id. One that is under way at the change is
     /// never reported: its begin or its end was not seen.
-    pub fn reports(self, exit: &Span) -> Option<bool> {
+    pub fn reports(self, exit: &LifeSpan) -> Option<bool> {
         match self {
-            Stay::Always => Some(false),
-            Stay::Until(at_ns) => (exit.end_ns <= at_ns).then_some(false),
-            Stay::From(at_ns) => (at_ns <= exit.start_ns).then_some(false),
-            Stay::OtherIdFrom(at_ns) if exit.end_ns <= at_ns => Some(false),
-            Stay::OtherIdFrom(at_ns) => (at_ns <= exit.start_ns).then_some(true),
+            VcpuStay::Always => Some(false),
+            VcpuStay::Until(at_ns) => (exit.end_ns <= at_ns).then_some(false),
+            VcpuStay::From(at_ns) => (at_ns <= exit.start_ns).then_some(false),
+            VcpuStay::OtherIdFrom(at_ns) if exit.end_ns <= at_ns => Some(false),
+            VcpuStay::OtherIdFrom(at_ns) => (at_ns <= exit.start_ns).then_some(true),
         }
     }
 }
@@ -55,15 +55,15 @@ pub struct Life {
     /// Its number there.
     pub number: u32,
     /// Exits that were reported.
-    pub exits: Vec<Span>,
+    pub exits: Vec<LifeSpan>,
     /// Gaps that were recorded, of the guest's time.
-    pub gaps: Vec<Span>,
+    pub gaps: Vec<LifeSpan>,
     /// All holes in the workload's time, also those lost or too short.
-    pub away: Vec<Span>,
+    pub away: Vec<LifeSpan>,
     /// When it paused.
-    pub pauses: Vec<Span>,
+    pub pauses: Vec<LifeSpan>,
     /// Holes that began while it paused.
-    unfelt: Vec<Span>,
+    unfelt: Vec<LifeSpan>,
     /// Lengths of the longest exits of gaps that come at no period.
     pub irregular: Vec<u64>,
     /// Gaps that found no room.
@@ -71,7 +71,7 @@ pub struct Life {
 }
 
 impl Life {
-    pub fn of(plan: &Plan, vm: u32, number: u32, place: u64) -> Life {
+    pub fn of(plan: &RecordingPlan, vm: u32, number: u32, place: u64) -> Life {
         let mut dice = Dice(plan.seed.wrapping_add(place << 32));
         let mut life = Life {
             vm,
@@ -114,12 +114,12 @@ impl Life {
     }
 
     /// From `at_ns` on there are these exits: how long after it, and how long.
-    fn is_kept(&mut self, plan: &Plan, dice: &mut Dice, at_ns: u64, exits: &[(u64, u64)]) {
+    fn is_kept(&mut self, plan: &RecordingPlan, dice: &mut Dice, at_ns: u64, exits: &[(u64, u64)]) {
         let (Some(first), Some(last)) = (exits.first(), exits.last()) else {
             return;
         };
         for (after_ns, len_ns) in exits {
-            let span = Span {
+            let span = LifeSpan {
                 start_ns: at_ns + after_ns,
                 end_ns: at_ns + after_ns + len_ns,
             };
@@ -139,8 +139,8 @@ impl Life {
         self.is_away(plan, dice, start_ns, at_ns + last.0 + last.1 + back_ns);
     }
 
-    fn is_away(&mut self, plan: &Plan, dice: &mut Dice, start_ns: u64, end_ns: u64) {
-        let span = Span { start_ns, end_ns };
+    fn is_away(&mut self, plan: &RecordingPlan, dice: &mut Dice, start_ns: u64, end_ns: u64) {
+        let span = LifeSpan { start_ns, end_ns };
         if start_ns < plan.guest.0 || end_ns > plan.guest.1 {
             return;
         }
@@ -158,10 +158,10 @@ impl Life {
 
     /// When the workload paused, now that all holes are known: a hole that it observed delays the
     /// pause, one that it did not observe the end of it.
-    fn find_pauses(&mut self, plan: &Plan) {
+    fn find_pauses(&mut self, plan: &RecordingPlan) {
         let wakes = (plan.guest.0..plan.guest.1).step_by(PERIOD_NS as usize);
         for wake_ns in wakes {
-            let late = |holes: &[Span], at_ns| {
+            let late = |holes: &[LifeSpan], at_ns| {
                 let hole = holes.iter().find(|hole| hole.holds(at_ns));
                 hole.map_or(at_ns, |hole| hole.end_ns)
             };
@@ -170,7 +170,7 @@ impl Life {
             match self.pauses.last_mut() {
                 // It slept through a period.
                 Some(last) if start_ns <= last.end_ns => last.end_ns = last.end_ns.max(end_ns),
-                _ if start_ns < end_ns => self.pauses.push(Span { start_ns, end_ns }),
+                _ if start_ns < end_ns => self.pauses.push(LifeSpan { start_ns, end_ns }),
                 _ => {}
             }
         }
@@ -190,7 +190,7 @@ impl Life {
 }
 
 /// When the pause is due of the period that holds this instant.
-fn pause_of(plan: &Plan, at_ns: u64) -> u64 {
+fn pause_of(plan: &RecordingPlan, at_ns: u64) -> u64 {
     let into_ns = (at_ns - plan.guest.0) % PERIOD_NS;
     at_ns - into_ns + plan.polled_ms * (PERIOD_NS / 100)
 }

@@ -4,8 +4,8 @@
 use vmnoise_events::*;
 use vmnoise_explain::{JoinError, Matcher, Pairs};
 
-use super::clocks::{Clocks, Dice, clock_facts};
-use super::lives::{Life, PERIOD_NS, Span, Stay};
+use super::clocks::{Dice, PairClocks, clock_facts};
+use super::lives::{Life, LifeSpan, PERIOD_NS, VcpuStay};
 
 /// Both sides look at their clocks and tell what came this often.
 pub const TICK_NS: u64 = 20_000_000;
@@ -15,9 +15,9 @@ const US: u64 = 1_000;
 
 /// What a pair of recordings is made of. Times are ideal ones.
 #[derive(Debug, Clone)]
-pub struct Plan {
+pub struct RecordingPlan {
     pub seed: u64,
-    pub clocks: Clocks,
+    pub clocks: PairClocks,
     /// The APIC ids of the guest's CPUs, each measured.
     pub apic_ids: Vec<u32>,
     /// When the guest recorded.
@@ -41,15 +41,15 @@ pub struct Plan {
     /// How many other VMs with as many vCPUs the host has; they have the same offset.
     pub other_vms: u32,
     /// When the guest's vCPUs are on the host.
-    pub stay: Stay,
+    pub stay: VcpuStay,
 }
 
-impl Plan {
+impl RecordingPlan {
     /// One CPU for two seconds on clocks that show the ideal time.
-    pub fn plain() -> Plan {
-        Plan {
+    pub fn plain() -> RecordingPlan {
+        RecordingPlan {
             seed: 1,
-            clocks: Clocks::plain(),
+            clocks: PairClocks::plain(),
             apic_ids: vec![0],
             guest: (100_000_000, 2_100_000_000),
             host: (50_000_000, 2_150_000_000),
@@ -61,7 +61,7 @@ impl Plan {
             threshold_ns: 5 * US,
             bracket_ns: 0,
             other_vms: 0,
-            stay: Stay::Always,
+            stay: VcpuStay::Always,
         }
     }
 
@@ -125,12 +125,12 @@ impl Plan {
             for (cpu, life) in (0..).zip(lives.iter().take(self.apic_ids.len())) {
                 let (last_ns, blind_ns) = life.tally(at_ns);
                 let cycles = u128::from(blind_ns) * u128::from(self.clocks.guest_hz());
-                events.push(Event::Tally(Tally {
+                events.push(Event::Tally(CpuTally {
                     cpu,
                     first_tsc: self.clocks.guest_tsc(from_ns),
                     last_tsc: self.clocks.guest_tsc(last_ns),
                     blind_tsc: Some((cycles / 1_000_000_000) as u64),
-                    ..Tally::default()
+                    ..CpuTally::default()
                 }));
             }
             Some(anchor.mono_ns)
@@ -146,7 +146,7 @@ impl Plan {
         ticks.chain([to_ns])
     }
 
-    fn gap(&self, cpu: u32, gap: &Span) -> Gap {
+    fn gap(&self, cpu: u32, gap: &LifeSpan) -> Gap {
         Gap {
             cpu,
             ..super::gap(
@@ -161,10 +161,14 @@ impl Plan {
         let of_id = |is_other: bool| {
             (0..).zip(lives).filter_map(move |(place, life)| {
                 let is_guests = life.vm == 0;
-                let stay = if is_guests { self.stay } else { Stay::Always };
+                let stay = if is_guests {
+                    self.stay
+                } else {
+                    VcpuStay::Always
+                };
                 let exits = life.exits.iter().copied();
                 let exits = exits.filter(|exit| stay.reports(exit) == Some(is_other));
-                let is_defined = !is_other || matches!(stay, Stay::OtherIdFrom(_));
+                let is_defined = !is_other || matches!(stay, VcpuStay::OtherIdFrom(_));
                 is_defined.then(|| (place, life, exits.collect()))
             })
         };
@@ -196,7 +200,7 @@ impl Plan {
             for exit in &vcpu.exits {
                 let exit_at = |at_ns| self.clocks.host_mono_ns(at_ns);
                 let (from, to) = (exit_at(exit.start_ns), exit_at(exit.end_ns));
-                let scene = super::vcpus::Scene::new(super::vcpus::INTR, from, from);
+                let scene = super::vcpus::ExitScene::new(super::vcpus::INTR, from, from);
                 let exit_reported = Exit {
                     end_mono_ns: to,
                     exit_cpu: host_cpu,
@@ -232,7 +236,7 @@ struct ReportedVcpu<'a> {
     /// The vCPU of the life.
     place: u32,
     life: &'a Life,
-    exits: Vec<Span>,
+    exits: Vec<LifeSpan>,
 }
 
 impl ReportedVcpu<'_> {
@@ -305,12 +309,12 @@ impl RecordedPair {
 
     /// As `with_offset`, where the guest reports an interrupt after the last exit of each gap, until the gap's
     /// end.
-    pub fn with_interrupts(mut self, plan: &Plan) -> RecordedPair {
+    pub fn with_interrupts(mut self, plan: &RecordingPlan) -> RecordedPair {
         let mut reported = Vec::new();
         for (cpu, life) in (0..).zip(self.lives.iter().take(plan.apic_ids.len())) {
             for gap in &life.gaps {
                 let inside =
-                    |exit: &&Span| gap.start_ns <= exit.start_ns && exit.end_ns < gap.end_ns;
+                    |exit: &&LifeSpan| gap.start_ns <= exit.start_ns && exit.end_ns < gap.end_ns;
                 let Some(last) = life.exits.iter().rfind(inside) else {
                     continue;
                 };
@@ -334,7 +338,7 @@ impl RecordedPair {
     /// As `with_interrupts`, where the gaps are those of our own microVM: told by the host's CPUs, on the
     /// host's counter. The plan's guest must have had the host's clocks.
     pub fn of_microvm(mut self) -> RecordedPair {
-        self.guest_facts.workload = Workload::Microvm;
+        self.guest_facts.workload = MeasuringCommand::Microvm;
         self.guest_facts.host.apic_ids.clear();
         self.host.retain(|it| !matches!(it, Event::VcpuClock(_)));
         self

@@ -5,12 +5,12 @@ use vmnoise_events::{Activation, Event};
 
 use super::clocks::Dice;
 use super::lives::Life;
-use super::pairs::{Plan, RecordedPair};
+use super::pairs::{RecordedPair, RecordingPlan};
 
 const US: u64 = 1_000;
 /// The same pair, whose guest has a task on each CPU; each wakes up at random, and runs only
 /// where its vCPU does.
-pub fn with_tasks(plan: &Plan) -> RecordedPair {
+pub fn with_tasks(plan: &RecordingPlan) -> RecordedPair {
     let mut pair = plan.record();
     pair.guest_facts = of_tasks(pair.guest_facts);
     pair.guest.retain(|event| !matches!(event, Event::Gap(_)));
@@ -22,7 +22,7 @@ pub fn with_tasks(plan: &Plan) -> RecordedPair {
     pair
 }
 
-fn wakeups(plan: &Plan, cpu: u32, life: &Life) -> Vec<Event> {
+fn wakeups(plan: &RecordingPlan, cpu: u32, life: &Life) -> Vec<Event> {
     const STEP_NS: u64 = 3 * US;
     let mut dice = Dice(plan.seed ^ u64::from(cpu) << 40);
     let mut wakeups = Vec::new();

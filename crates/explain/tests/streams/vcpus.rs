@@ -11,7 +11,7 @@ use vmnoise_explain::{ExitBudget, ExitExplainer, ExitsRun, TracedExit};
 
 /// One exit, of vCPU 0 unless told otherwise, and what happened meanwhile.
 #[derive(Debug, Clone)]
-pub struct Scene {
+pub struct ExitScene {
     pub vcpu: u32,
     pub start_ns: u64,
     pub end_ns: u64,
@@ -24,12 +24,12 @@ pub struct Scene {
 }
 
 /// Who owns a nanosecond.
-pub type Owner = (Share, Option<u32>);
+pub type SceneOwner = (Share, Option<u32>);
 
-impl Scene {
+impl ExitScene {
     /// An exit that nothing disturbs, on CPU 1.
-    pub fn new(code: u64, start_ns: u64, end_ns: u64) -> Scene {
-        Scene {
+    pub fn new(code: u64, start_ns: u64, end_ns: u64) -> ExitScene {
+        ExitScene {
             vcpu: 0,
             start_ns,
             end_ns,
@@ -42,7 +42,14 @@ impl Scene {
     }
 
     /// The host did something on this CPU.
-    pub fn host(mut self, cpu: u32, kind: ActivityKind, name: &str, from: u64, to: u64) -> Scene {
+    pub fn host(
+        mut self,
+        cpu: u32,
+        kind: ActivityKind,
+        name: &str,
+        from: u64,
+        to: u64,
+    ) -> ExitScene {
         let source = self.source(name);
         self.activities.push(Activity {
             cpu,
@@ -56,7 +63,7 @@ impl Scene {
     }
 
     /// Something kept the vCPU's thread, which went on where it was.
-    pub fn kept(self, kind: VcpuIntervalKind, from: u64, to: u64) -> Scene {
+    pub fn kept(self, kind: VcpuIntervalKind, from: u64, to: u64) -> ExitScene {
         self.moved(kind, from, to, 1, 1)
     }
 
@@ -68,7 +75,7 @@ impl Scene {
         to: u64,
         cpu: u32,
         to_cpu: u32,
-    ) -> Scene {
+    ) -> ExitScene {
         self.intervals.push(VcpuInterval {
             vcpu: VcpuId(self.vcpu),
             kind,
@@ -82,7 +89,7 @@ impl Scene {
     }
 
     /// Who ended the last thing that kept it.
-    pub fn woken_by(mut self, name: &str) -> Scene {
+    pub fn woken_by(mut self, name: &str) -> ExitScene {
         let source = self.source(name);
         let last = self.intervals.last_mut().expect("something kept it");
         last.source = Some(source);
@@ -99,7 +106,7 @@ impl Scene {
     }
 
     /// Who owns each nanosecond of the exit: the law, one instant at a time.
-    pub fn painted(&self) -> BTreeMap<Owner, u64> {
+    pub fn painted(&self) -> BTreeMap<SceneOwner, u64> {
         let mut owned = BTreeMap::new();
         for at in self.start_ns..self.end_ns {
             *owned.entry(self.owner(at)).or_default() += 1;
@@ -108,7 +115,7 @@ impl Scene {
     }
 
     /// Who owns this nanosecond of the exit.
-    pub fn owner(&self, at: u64) -> Owner {
+    pub fn owner(&self, at: u64) -> SceneOwner {
         let is_on = |start: u64, end: u64| start <= at && at < end;
         let kept = |kind| {
             self.intervals
@@ -222,9 +229,9 @@ impl Scene {
 }
 
 /// The thesis' Figures 8 and 9: the timer fires, and a thread runs before the vCPU goes on.
-pub fn interrupted() -> Scene {
+pub fn interrupted() -> ExitScene {
     let qemu = format!("qemu-system-x86:{TID}");
-    Scene::new(INTR, 100_000, 132_638)
+    ExitScene::new(INTR, 100_000, 132_638)
         .host(1, ActivityKind::Irq, "local_timer:236", 101_491, 114_687)
         .host(1, ActivityKind::Softirq, "TIMER:1", 115_000, 116_000)
         .kept(VcpuIntervalKind::Waiting, 119_000, 127_582)
@@ -236,7 +243,7 @@ pub fn interrupted() -> Scene {
 /// The stream of these exits, which met one host: each vCPU has a scene, all scenes hold
 /// the same activities. Everything comes when it is over, and a watermark after every place
 /// that `watermarks` says (of all events in their order), and far behind the last.
-pub fn events_of(scenes: &[Scene], watermarks: &[bool]) -> Vec<Event> {
+pub fn events_of(scenes: &[ExitScene], watermarks: &[bool]) -> Vec<Event> {
     let names = scenes[0].names.iter().enumerate();
     let mut events: Vec<Event> = names
         .map(|(id, name)| super::source(id as u32, name))

@@ -2,9 +2,9 @@
 //! that take the CPU by turns or at random, bursts, quiet stretches, work of the guest's own
 //! kernel, and what was lost of either recording.
 
-use super::clocks::{Clocks, Dice};
-use super::lives::{Life, Span};
-use super::pairs::{Plan, RecordedPair};
+use super::clocks::{Dice, PairClocks};
+use super::lives::{Life, LifeSpan};
+use super::pairs::{RecordedPair, RecordingPlan};
 
 use vmnoise_events::{Event, Loss, LossKind};
 
@@ -23,7 +23,7 @@ pub struct PeriodicWork {
 
 /// What a host does to its guests, and they to themselves.
 #[derive(Debug, Clone)]
-pub struct World {
+pub struct PairWorld {
     pub seed: u64,
     pub cpus: u32,
     pub vms: u32,
@@ -61,9 +61,9 @@ struct Hole {
     is_irregular: bool,
 }
 
-impl World {
+impl PairWorld {
     /// At random.
-    pub fn of(seed: u64) -> World {
+    pub fn of(seed: u64) -> PairWorld {
         let mut dice = Dice(seed);
         let work = |dice: &mut Dice, periods: &[u64], lens: (u64, u64)| PeriodicWork {
             period_ns: periods[dice.roll(0, periods.len() as u64) as usize],
@@ -92,7 +92,7 @@ impl World {
         let random_len_ns = 5 * MS;
         let random = (often(2 * load + 1), random_len_ns);
         let (exits, bursts, own) = (often(500), often(5), often(300));
-        World {
+        PairWorld {
             seed,
             cpus: dice.roll(1, 5) as u32,
             vms: 1,
@@ -112,18 +112,18 @@ impl World {
         }
     }
 
-    pub fn plan(&self) -> Plan {
+    pub fn plan(&self) -> RecordingPlan {
         let before_ns = 100 * MS;
-        Plan {
+        RecordingPlan {
             seed: self.seed,
-            clocks: Clocks::plain(),
+            clocks: PairClocks::plain(),
             apic_ids: (0..self.cpus).collect(),
             guest: (before_ns, before_ns + self.length_ns),
             host: (before_ns / 2, before_ns * 3 / 2 + self.length_ns),
             threshold_ns: self.threshold_ns,
             bracket_ns: self.bracket_ns,
             other_vms: self.vms - 1,
-            ..Plan::plain()
+            ..RecordingPlan::plain()
         }
     }
 
@@ -147,7 +147,7 @@ impl World {
         pair
     }
 
-    fn live(&self, plan: &Plan, vm: u32, cpu: u32) -> Life {
+    fn live(&self, plan: &RecordingPlan, vm: u32, cpu: u32) -> Life {
         let mut dice = Dice(self.seed ^ u64::from(vm * 64 + cpu + 1) << 32);
         let mut common = Dice(self.beat_seed ^ 0xbea7);
         let end_ns = plan.host.1;
@@ -237,7 +237,7 @@ impl World {
                 continue;
             }
             free_ns = hole.at_ns + hole.len_ns + 2 * US;
-            let span = |after_ns: u64, len_ns: u64| Span {
+            let span = |after_ns: u64, len_ns: u64| LifeSpan {
                 start_ns: hole.at_ns + after_ns,
                 end_ns: hole.at_ns + after_ns + len_ns,
             };
@@ -292,7 +292,7 @@ impl Hole {
 /// How many decades the exits that come at no period could give of the CPU that has most of them,
 /// by how long they and all gaps are: what nobody could deny who knew the truth. A burst
 /// counts once: one long gap holds all of it.
-pub fn could_give(pair: &RecordedPair, world: &World) -> f64 {
+pub fn could_give(pair: &RecordedPair, world: &PairWorld) -> f64 {
     let lives = pair.lives.iter().take(world.cpus as usize);
     let of_life = |life: &Life| -> f64 {
         let of_exit = |len_ns: &u64| {

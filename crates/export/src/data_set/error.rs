@@ -4,13 +4,13 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use parquet::errors::ParquetError;
-use vmnoise_events::Line;
+use vmnoise_events::ShownLine;
 
 /// Reason why a data set could not be read.
 #[derive(Debug, thiserror::Error)]
 pub enum DataSetError {
     /// A file or folder cannot be read.
-    #[error("cannot read {}: {error}; name a folder that `vmnoise export --parquet` wrote", Line::from(path.as_path()))]
+    #[error("cannot read {}: {error}; name a folder that `vmnoise export --parquet` wrote", ShownLine::from(path.as_path()))]
     Io {
         /// Path of the file or folder.
         path: PathBuf,
@@ -18,7 +18,7 @@ pub enum DataSetError {
         error: io::Error,
     },
     /// A folder contains no runs.
-    #[error("{} holds no run of a data set: {holds}; name a folder that `vmnoise export --parquet` wrote", Line::from(path.as_path()))]
+    #[error("{} holds no run of a data set: {holds}; name a folder that `vmnoise export --parquet` wrote", ShownLine::from(path.as_path()))]
     NoRuns {
         /// Path of the folder.
         path: PathBuf,
@@ -26,13 +26,13 @@ pub enum DataSetError {
         holds: &'static str,
     },
     /// A table of a run is missing.
-    #[error("{} is not there: export that recording again, with this vmnoise", Line::from(path.as_path()))]
+    #[error("{} is not there: export that recording again, with this vmnoise", ShownLine::from(path.as_path()))]
     NoTable {
         /// Path of the file.
         path: PathBuf,
     },
     /// A file is not Parquet, or is damaged.
-    #[error("cannot read {}: {}; export that recording again", Line::from(path.as_path()), Line::from(error.to_string()))]
+    #[error("cannot read {}: {}; export that recording again", ShownLine::from(path.as_path()), ShownLine::from(error.to_string()))]
     Parquet {
         /// Path of the file.
         path: PathBuf,
@@ -40,7 +40,7 @@ pub enum DataSetError {
         error: ParquetError,
     },
     /// A table is not of vmnoise, or was changed.
-    #[error("{} is no such table as vmnoise writes: {what}; export that recording again, with this vmnoise", Line::from(path.as_path()))]
+    #[error("{} is no such table as vmnoise writes: {what}; export that recording again, with this vmnoise", ShownLine::from(path.as_path()))]
     Table {
         /// Path of the file.
         path: PathBuf,

@@ -7,26 +7,26 @@ use vmnoise_events::Share;
 
 use super::error::DataSetError;
 use super::rows::{Batch, Table, Wanted};
-use crate::table::Kind;
+use crate::table::ColumnKind;
 
 const GAPS: Wanted = &[
-    ("gap", Kind::Int),
-    ("cpu", Kind::Int),
-    ("start_mono_ns", Kind::Int),
-    ("dur_ns", Kind::Int),
+    ("gap", ColumnKind::Int),
+    ("cpu", ColumnKind::Int),
+    ("start_mono_ns", ColumnKind::Int),
+    ("dur_ns", ColumnKind::Int),
 ];
 
 const PARTS: Wanted = &[
-    ("gap", Kind::Int),
-    ("share", Kind::Text),
-    ("source", Kind::Text),
-    ("source_number", Kind::Int),
-    ("ns", Kind::Int),
+    ("gap", ColumnKind::Int),
+    ("share", ColumnKind::Text),
+    ("source", ColumnKind::Text),
+    ("source_number", ColumnKind::Int),
+    ("ns", ColumnKind::Int),
 ];
 
 /// An element of a run: a gap, which is followed by its parts.
 #[derive(Debug, Clone, Copy)]
-pub enum Stored<'a> {
+pub enum GapRows<'a> {
     /// The next gap.
     Gap(StoredGap),
     /// The next part of the last gap.
@@ -89,7 +89,7 @@ impl Parts {
 /// followed by its parts.
 pub(super) fn each(
     folder: &Path,
-    on_stored: &mut dyn FnMut(Stored<'_>),
+    on_stored: &mut dyn FnMut(GapRows<'_>),
 ) -> Result<(), DataSetError> {
     let mut gaps = Table::open(folder, "gaps", GAPS)?;
     let mut parts = Parts {
@@ -103,7 +103,7 @@ pub(super) fn each(
             if batch.count(0, row)? != number {
                 return Err(batch.fault(0, row, &format!("is not {number}")));
             }
-            on_stored(Stored::Gap(StoredGap {
+            on_stored(GapRows::Gap(StoredGap {
                 cpu: batch.cpu(1, row)?,
                 start_mono_ns: batch.count(2, row)?,
                 dur_ns: batch.count(3, row)?,
@@ -116,7 +116,7 @@ pub(super) fn each(
                 if of > number {
                     break;
                 }
-                on_stored(Stored::Part(part(batch, row)?));
+                on_stored(GapRows::Part(part(batch, row)?));
                 parts.row += 1;
             }
             number += 1;

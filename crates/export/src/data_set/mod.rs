@@ -11,7 +11,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 pub use error::DataSetError;
-pub use gaps::{Stored, StoredGap, StoredPart};
+pub use gaps::{GapRows, StoredGap, StoredPart};
 pub use run::{StoredCpu, StoredFacts};
 use vmnoise_events::Name;
 
@@ -100,7 +100,7 @@ impl StoredRun {
     ///
     /// # Errors
     /// If the tables `gaps` and `gap_parts` cannot be read, or do not belong together.
-    pub fn each_gap(&self, on_stored: &mut dyn FnMut(Stored<'_>)) -> Result<(), DataSetError> {
+    pub fn each_gap(&self, on_stored: &mut dyn FnMut(GapRows<'_>)) -> Result<(), DataSetError> {
         gaps::each(&self.folder, on_stored)
     }
 }

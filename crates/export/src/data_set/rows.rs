@@ -12,13 +12,13 @@ use parquet::schema::types::ColumnDescPtr;
 
 use super::error::{DataSetError, io_error, parquet_error};
 use super::values::{Column, Values};
-use crate::table::Kind;
+use crate::table::ColumnKind;
 
 /// Number of rows in a batch.
 const ROWS_AT_ONCE: usize = 8_192;
 
 /// Selected columns of a table: names and kinds.
-pub(super) type Wanted = &'static [(&'static str, Kind)];
+pub(super) type Wanted = &'static [(&'static str, ColumnKind)];
 
 /// A table of a run that is being read.
 pub(super) struct Table {
@@ -123,18 +123,20 @@ impl Table {
 }
 
 /// Returns true if a column has this type, and at most one value in each row.
-fn holds(column: &ColumnDescPtr, kind: Kind) -> bool {
+fn holds(column: &ColumnDescPtr, kind: ColumnKind) -> bool {
     let physical = match kind {
-        Kind::Int | Kind::Time => PhysicalType::INT64,
-        Kind::Text => PhysicalType::BYTE_ARRAY,
-        Kind::Bool => PhysicalType::BOOLEAN,
+        ColumnKind::Int | ColumnKind::Time => PhysicalType::INT64,
+        ColumnKind::Text => PhysicalType::BYTE_ARRAY,
+        ColumnKind::Bool => PhysicalType::BOOLEAN,
     };
     let is_in_microseconds = matches!(
         column.logical_type_ref(),
         Some(LogicalType::Timestamp(time)) if time.unit == TimeUnit::MICROS
     );
     let is_flat = column.max_rep_level() == 0 && column.max_def_level() <= 1;
-    is_flat && column.physical_type() == physical && (kind != Kind::Time || is_in_microseconds)
+    is_flat
+        && column.physical_type() == physical
+        && (kind != ColumnKind::Time || is_in_microseconds)
 }
 
 impl Batch {
@@ -209,7 +211,11 @@ mod tests {
     use super::*;
     use crate::table::{Cell, Cells, Schema, encoded};
 
-    const WANTED: Wanted = &[("n", Kind::Int), ("who", Kind::Text), ("is", Kind::Bool)];
+    const WANTED: Wanted = &[
+        ("n", ColumnKind::Int),
+        ("who", ColumnKind::Text),
+        ("is", ColumnKind::Bool),
+    ];
 
     type Row = (Option<i64>, Option<String>, Option<bool>);
 

@@ -3,39 +3,39 @@
 use std::path::Path;
 
 use jiff::Timestamp;
-use vmnoise_events::{Policy, Workload};
+use vmnoise_events::{MeasuringCommand, Policy};
 
 use super::error::DataSetError;
 use super::rows::{Table, Wanted};
 use crate::partition::workload_named;
-use crate::table::{DATA_VERSION, Kind};
+use crate::table::{ColumnKind, DATA_VERSION};
 
 const RUN: Wanted = &[
-    ("data_version", Kind::Int),
-    ("tool_version", Kind::Text),
-    ("workload", Kind::Text),
-    ("started_utc", Kind::Time),
-    ("rank", Kind::Int),
-    ("kernel", Kind::Text),
-    ("hypervisor", Kind::Text),
-    ("threshold_ns", Kind::Int),
-    ("pauses", Kind::Bool),
-    ("complete", Kind::Bool),
-    ("lost_events", Kind::Int),
-    ("lost_gaps", Kind::Int),
-    ("late_events", Kind::Int),
-    ("policy", Kind::Text),
+    ("data_version", ColumnKind::Int),
+    ("tool_version", ColumnKind::Text),
+    ("workload", ColumnKind::Text),
+    ("started_utc", ColumnKind::Time),
+    ("rank", ColumnKind::Int),
+    ("kernel", ColumnKind::Text),
+    ("hypervisor", ColumnKind::Text),
+    ("threshold_ns", ColumnKind::Int),
+    ("pauses", ColumnKind::Bool),
+    ("complete", ColumnKind::Bool),
+    ("lost_events", ColumnKind::Int),
+    ("lost_gaps", ColumnKind::Int),
+    ("late_events", ColumnKind::Int),
+    ("policy", ColumnKind::Text),
 ];
 
 const CPUS: Wanted = &[
-    ("cpu", Kind::Int),
-    ("from_mono_ns", Kind::Int),
-    ("to_mono_ns", Kind::Int),
-    ("runtime_ns", Kind::Int),
-    ("gaps", Kind::Int),
-    ("noise_ns", Kind::Int),
-    ("max_gap_ns", Kind::Int),
-    ("incomplete_gaps", Kind::Int),
+    ("cpu", ColumnKind::Int),
+    ("from_mono_ns", ColumnKind::Int),
+    ("to_mono_ns", ColumnKind::Int),
+    ("runtime_ns", ColumnKind::Int),
+    ("gaps", ColumnKind::Int),
+    ("noise_ns", ColumnKind::Int),
+    ("max_gap_ns", ColumnKind::Int),
+    ("incomplete_gaps", ColumnKind::Int),
 ];
 
 /// Content of the table `run`.
@@ -44,7 +44,7 @@ pub struct StoredFacts {
     /// Version of the vmnoise that recorded.
     pub tool_version: String,
     /// Workload that observed.
-    pub workload: Workload,
+    pub workload: MeasuringCommand,
     /// Start by the wall clock, to the microsecond.
     pub started: Timestamp,
     /// Rank of the process that recorded.

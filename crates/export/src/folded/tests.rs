@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use vmnoise_events::{ExitFilter, Share, ShareMap, VcpuId, VmIdentity, Workload, fixtures};
+use vmnoise_events::{ExitFilter, MeasuringCommand, Share, ShareMap, VcpuId, VmIdentity, fixtures};
 use vmnoise_explain::{
     Detail, Part, Phase, ReasonExits, VcpuExits, VcpuTime, VmExits, WakeupDetail,
 };
@@ -24,7 +24,8 @@ fn part(phase: Option<Phase>, share: Share, source: Option<u32>, ns: u64) -> Par
 fn lines(intervals: &[Interval], name: &'static str) -> Vec<String> {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("out.folded");
-    let mut stacks = FoldedStacks::create(&path, &fixtures::facts(Workload::Osnoise)).unwrap();
+    let mut stacks =
+        FoldedStacks::create(&path, &fixtures::facts(MeasuringCommand::Osnoise)).unwrap();
     for interval in intervals {
         stacks.interval(interval, &|id| if id.0 == 7 { name } else { "eth0:40" });
     }
@@ -148,7 +149,7 @@ fn lines_of_vm(only_reason: Option<&str>) -> Vec<String> {
         identity: VmIdentity::default(),
         vcpus: vec![vcpu],
     };
-    let mut facts = fixtures::facts(Workload::Exits);
+    let mut facts = fixtures::facts(MeasuringCommand::Exits);
     let reasons = only_reason.into_iter().map(Into::into).collect();
     facts.options.exits = Some(ExitFilter {
         reasons,

@@ -1,24 +1,24 @@
 //! Arrows from lost time to its causes.
 
 use vmnoise_events::{ActivityKind, VcpuId};
-use vmnoise_explain::Noise;
+use vmnoise_explain::TraceNoise;
 
 use super::lane::Flows;
 use super::tracks::{Group, Row, Tracks};
-use super::{Side, Timeline};
+use super::{Timeline, TrackSide};
 
 impl Timeline {
     /// Draws arrows to all activities of this CPU in the meantime.
     pub(super) fn link_cpu(
         &mut self,
-        side: Side,
+        side: TrackSide,
         cpu: u32,
         span_ns: (u64, u64),
         flows: &mut Flows,
     ) {
         let observed_by = self.observed_by(side, cpu);
         let kernel = match side {
-            Side::Guest if self.is_microvm(side) => Group::Cpu(Side::Host, cpu),
+            TrackSide::Guest if self.is_microvm(side) => Group::Cpu(TrackSide::Host, cpu),
             side => Group::Cpu(side, cpu),
         };
         let Tracks { packets, lanes, .. } = &mut self.tracks;
@@ -52,7 +52,7 @@ impl Timeline {
     }
 
     /// Draws arrows from an exit to the activities that were noise in it.
-    pub(super) fn link_noise(&mut self, side: Side, noise: &[Noise], flows: &mut Flows) {
+    pub(super) fn link_noise(&mut self, side: TrackSide, noise: &[TraceNoise], flows: &mut Flows) {
         let Tracks { packets, lanes, .. } = &mut self.tracks;
         for noise in noise {
             let group = Group::Cpu(side, noise.cpu);

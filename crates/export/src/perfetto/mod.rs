@@ -11,7 +11,7 @@ mod tracks;
 
 use std::path::Path;
 
-use vmnoise_events::{Activity, Event, RunFacts, Share, SourceId, VcpuId, Workload};
+use vmnoise_events::{Activity, Event, MeasuringCommand, RunFacts, Share, SourceId, VcpuId};
 use vmnoise_explain::{Detail, Interval, Part, PeriodLine, Phase, TracedExit};
 
 use crate::error::ExportError;
@@ -29,7 +29,7 @@ const UNDEFINED: &str = "undefined";
 
 /// Recording that contains an event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum Side {
+pub enum TrackSide {
     /// The only recording.
     Only,
     /// The recording of a guest that is joined with its host.
@@ -41,7 +41,7 @@ pub enum Side {
 /// Facts about a side.
 #[derive(Debug)]
 struct Scene {
-    observed_by: Workload,
+    observed_by: MeasuringCommand,
     /// Interned names of the recording's sources, by id.
     sources: Vec<u64>,
 }
@@ -98,7 +98,7 @@ impl Timeline {
     ///
     /// # Errors
     /// If the file cannot be written.
-    pub fn see(&mut self, side: Side, event: &Event) -> Result<(), ExportError> {
+    pub fn see(&mut self, side: TrackSide, event: &Event) -> Result<(), ExportError> {
         match event {
             Event::Source(source) => {
                 let name = self.tracks.packets.name(NameOf::Slice, &source.name)?;
@@ -111,7 +111,7 @@ impl Timeline {
                 self.clock(activity.start_mono_ns)?;
                 self.activity(side, activity)?;
             }
-            Event::Anchor(anchor) if side != Side::Guest => self.clock(anchor.mono_ns)?,
+            Event::Anchor(anchor) if side != TrackSide::Guest => self.clock(anchor.mono_ns)?,
             Event::Watermark(mono_ns) => {
                 self.clock(*mono_ns)?;
                 self.tracks.write(side, mono_ns.saturating_sub(HOLD_NS))?;
@@ -128,7 +128,7 @@ impl Timeline {
     /// If the file cannot be written.
     pub fn interval<'n>(
         &mut self,
-        side: Side,
+        side: TrackSide,
         interval: &Interval,
         span_ns: (u64, u64),
         vcpu: Option<VcpuId>,
@@ -187,7 +187,7 @@ impl Timeline {
     ///
     /// # Errors
     /// If the file cannot be written.
-    pub fn exit(&mut self, side: Side, reported: &TracedExit) -> Result<(), ExportError> {
+    pub fn exit(&mut self, side: TrackSide, reported: &TracedExit) -> Result<(), ExportError> {
         let (vcpu, exit) = (&reported.exit.vcpu, &reported.exit.exit);
         let packets = &mut self.tracks.packets;
         let notes = reported.exit.parts.iter().map(|part| {
@@ -228,12 +228,12 @@ impl Timeline {
     /// If the file cannot be written.
     pub fn period(
         &mut self,
-        side: Side,
+        side: TrackSide,
         lines: &[PeriodLine],
         span_ns: (u64, u64),
     ) -> Result<(), ExportError> {
         // Periodic tasks observe no gaps.
-        let has_gaps = self.scenes[0].observed_by != Workload::Timerlat;
+        let has_gaps = self.scenes[0].observed_by != MeasuringCommand::Timerlat;
         let length_ns = span_ns.1.saturating_sub(span_ns.0);
         for line in lines.iter().filter(|_| has_gaps) {
             let group = self.observed_by(side, line.cpu);
@@ -282,11 +282,11 @@ impl Timeline {
         self.tracks.packets.clock(mono_ns, real_ns)
     }
 
-    fn activity(&mut self, side: Side, activity: &Activity) -> Result<(), ExportError> {
+    fn activity(&mut self, side: TrackSide, activity: &Activity) -> Result<(), ExportError> {
         let kind = activity.kind;
         let is_interference = kind.is_interference();
         // The activity of a microVM's host is reported by the host itself.
-        if side == Side::Guest && self.is_microvm(side) && is_interference {
+        if side == TrackSide::Guest && self.is_microvm(side) && is_interference {
             return Ok(());
         }
         let group = match is_interference {
@@ -317,23 +317,23 @@ impl Timeline {
 
     /// Returns the group in which the gaps of this CPU are drawn: a microVM's vCPU is not its
     /// host's CPU.
-    fn observed_by(&self, side: Side, cpu: u32) -> Group {
+    fn observed_by(&self, side: TrackSide, cpu: u32) -> Group {
         match self.is_microvm(side) {
             true => Group::ObservedCpu(side, cpu),
             false => Group::Cpu(side, cpu),
         }
     }
 
-    fn is_microvm(&self, side: Side) -> bool {
-        side != Side::Host && self.scenes[0].observed_by == Workload::Microvm
+    fn is_microvm(&self, side: TrackSide) -> bool {
+        side != TrackSide::Host && self.scenes[0].observed_by == MeasuringCommand::Microvm
     }
 
-    fn scene(&self, side: Side) -> &Scene {
-        &self.scenes[usize::from(side == Side::Host)]
+    fn scene(&self, side: TrackSide) -> &Scene {
+        &self.scenes[usize::from(side == TrackSide::Host)]
     }
 
-    fn scene_mut(&mut self, side: Side) -> &mut Scene {
-        &mut self.scenes[usize::from(side == Side::Host)]
+    fn scene_mut(&mut self, side: TrackSide) -> &mut Scene {
+        &mut self.scenes[usize::from(side == TrackSide::Host)]
     }
 }
 

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use vmnoise_events::{ActivityKind, VcpuId};
 
-use super::Side;
+use super::TrackSide;
 use super::events::Begin;
 use super::lane::Lane;
 use super::packets::{NameOf, Packets};
@@ -15,9 +15,9 @@ use crate::error::ExportError;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(super) enum Group {
     /// A CPU as its kernel sees it.
-    Cpu(Side, u32),
+    Cpu(TrackSide, u32),
     /// The vCPU of our own microVM on this CPU.
-    ObservedCpu(Side, u32),
+    ObservedCpu(TrackSide, u32),
     /// A host's vCPU.
     Vcpu(VcpuId),
 }
@@ -36,19 +36,19 @@ pub(super) enum Row {
 impl Group {
     fn name(self) -> String {
         match self {
-            Group::Cpu(Side::Only, cpu) => format!("CPU {cpu}"),
-            Group::Cpu(Side::Guest, cpu) => format!("guest CPU {cpu}"),
-            Group::Cpu(Side::Host, cpu) => format!("host CPU {cpu}"),
+            Group::Cpu(TrackSide::Only, cpu) => format!("CPU {cpu}"),
+            Group::Cpu(TrackSide::Guest, cpu) => format!("guest CPU {cpu}"),
+            Group::Cpu(TrackSide::Host, cpu) => format!("host CPU {cpu}"),
             Group::ObservedCpu(_, cpu) => format!("vCPU on CPU {cpu}"),
             Group::Vcpu(VcpuId(id)) => format!("vCPU #{id}"),
         }
     }
 
     /// Returns the side whose progress the group follows.
-    fn side(self) -> Side {
+    fn side(self) -> TrackSide {
         match self {
             Group::Cpu(side, _) | Group::ObservedCpu(side, _) => side,
-            Group::Vcpu(_) => Side::Host,
+            Group::Vcpu(_) => TrackSide::Host,
         }
     }
 }
@@ -94,7 +94,7 @@ pub(super) type Places = [Option<u32>; Row::COUNT];
 #[derive(Debug, Default)]
 pub(super) struct Lanes {
     places: HashMap<Group, Places>,
-    lanes: Vec<(Side, Lane)>,
+    lanes: Vec<(TrackSide, Lane)>,
 }
 
 impl Lanes {
@@ -165,9 +165,9 @@ impl Tracks {
     }
 
     /// Writes the slices of this side that ended by this instant.
-    pub(super) fn write(&mut self, side: Side, until_ns: u64) -> Result<(), ExportError> {
+    pub(super) fn write(&mut self, side: TrackSide, until_ns: u64) -> Result<(), ExportError> {
         let lanes = self.lanes.lanes.iter_mut();
-        for (_, lane) in lanes.filter(|(of, _)| *of == side || side == Side::Only) {
+        for (_, lane) in lanes.filter(|(of, _)| *of == side || side == TrackSide::Only) {
             lane.write(until_ns, &mut self.packets)?;
         }
         Ok(())

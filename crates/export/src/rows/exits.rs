@@ -5,10 +5,10 @@ use vmnoise_events::column::Columns;
 use vmnoise_explain::{NamedExit, ReasonExits, VcpuExits, VmExits};
 
 use super::{parts, share_column};
-use crate::table::{Kind, Schema};
+use crate::table::{ColumnKind, Schema};
 
 pub(crate) fn exits() -> Schema {
-    let place = [("exit", Kind::Int), ("time_utc", Kind::Time)];
+    let place = [("exit", ColumnKind::Int), ("time_utc", ColumnKind::Time)];
     Schema::new("exits", &place).with_columns(&exit_columns())
 }
 
@@ -32,7 +32,7 @@ pub(crate) fn exit_columns() -> Columns<'static, NamedExit> {
 }
 
 pub(crate) fn parts() -> Schema {
-    parts::schema("exit_parts", "exit").with(&[("count", Kind::Int)])
+    parts::schema("exit_parts", "exit").with(&[("count", ColumnKind::Int)])
 }
 
 /// All exits of a vCPU for one reason.

@@ -5,13 +5,13 @@ use vmnoise_events::column::Columns;
 use vmnoise_explain::{Interval, PeriodLine};
 
 use super::{parts, share_column};
-use crate::table::{Kind, Schema};
+use crate::table::{ColumnKind, Schema};
 
 pub(crate) fn periods() -> Schema {
     let span = [
-        ("time_utc", Kind::Time),
-        ("start_mono_ns", Kind::Int),
-        ("end_mono_ns", Kind::Int),
+        ("time_utc", ColumnKind::Time),
+        ("start_mono_ns", ColumnKind::Int),
+        ("end_mono_ns", ColumnKind::Int),
     ];
     Schema::new("periods", &span).with_columns(&period_columns())
 }
@@ -32,7 +32,7 @@ pub(crate) fn period_columns() -> Columns<'static, PeriodLine> {
 }
 
 pub(crate) fn gaps() -> Schema {
-    let place = [("gap", Kind::Int), ("time_utc", Kind::Time)];
+    let place = [("gap", ColumnKind::Int), ("time_utc", ColumnKind::Time)];
     Schema::new("gaps", &place).with_columns(&gap_columns())
 }
 
@@ -47,6 +47,6 @@ pub(crate) fn gap_columns() -> Columns<'static, Interval> {
 }
 
 pub(crate) fn parts() -> Schema {
-    let more = [("count", Kind::Int), parts::HOST_CPU];
+    let more = [("count", ColumnKind::Int), parts::HOST_CPU];
     parts::schema("gap_parts", "gap").with(&more)
 }

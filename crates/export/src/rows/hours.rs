@@ -7,7 +7,7 @@ use vmnoise_events::column::Columns;
 
 use crate::error::ExportError;
 use crate::host_hour::{CulpritHour, HostHour, VmHour, WaitHour};
-use crate::table::{Cells, Kind, Schema, cells, encoded};
+use crate::table::{Cells, ColumnKind, Schema, cells, encoded};
 
 impl HostHour {
     /// Returns the content of the file.
@@ -92,7 +92,10 @@ impl<'a> Row<'a> {
 }
 
 pub(crate) fn schema() -> Schema {
-    let times = [("begin_utc", Kind::Time), ("end_utc", Kind::Time)];
+    let times = [
+        ("begin_utc", ColumnKind::Time),
+        ("end_utc", ColumnKind::Time),
+    ];
     Schema::new("hours", &times).with_columns(&columns())
 }
 

@@ -8,7 +8,7 @@ pub(crate) mod parts;
 pub(crate) mod run;
 pub(crate) mod wakeups;
 
-pub use run::Reported;
+pub use run::RunReport;
 
 use vmnoise_events::Share;
 

@@ -2,10 +2,10 @@
 
 use vmnoise_events::Share;
 
-use crate::table::{Cell, Kind, Schema};
+use crate::table::{Cell, ColumnKind, Schema};
 
 /// CPU of the host on which a part of a guest's budget was spent.
-pub(crate) const HOST_CPU: (&str, Kind) = ("host_cpu", Kind::Int);
+pub(crate) const HOST_CPU: (&str, ColumnKind) = ("host_cpu", ColumnKind::Int);
 
 /// One part.
 #[derive(Debug, Clone, Copy)]
@@ -24,13 +24,13 @@ pub(crate) fn schema(name: &'static str, of: &str) -> Schema {
     Schema::new(
         name,
         &[
-            (of, Kind::Int),
-            ("time_utc", Kind::Time),
-            ("cpu", Kind::Int),
-            ("share", Kind::Text),
-            ("source", Kind::Text),
-            ("source_number", Kind::Int),
-            ("ns", Kind::Int),
+            (of, ColumnKind::Int),
+            ("time_utc", ColumnKind::Time),
+            ("cpu", ColumnKind::Int),
+            ("share", ColumnKind::Text),
+            ("source", ColumnKind::Text),
+            ("source_number", ColumnKind::Int),
+            ("ns", ColumnKind::Int),
         ],
     )
 }

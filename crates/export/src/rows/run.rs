@@ -5,11 +5,11 @@ use vmnoise_events::{Policy, RunFacts};
 use vmnoise_explain::{ExitsRun, Summary};
 
 use crate::partition::workload_name;
-use crate::table::{DATA_VERSION, Kind, Schema};
+use crate::table::{ColumnKind, DATA_VERSION, Schema};
 
 /// Facts about the whole run, known at its end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Reported {
+pub struct RunReport {
     /// True if the run ended in order, and its clocks were good until then.
     pub complete: bool,
     /// Number of lost events.
@@ -23,9 +23,9 @@ pub struct Reported {
     pub clock_bound_ns: Option<u64>,
 }
 
-impl From<&Summary> for Reported {
-    fn from(summary: &Summary) -> Reported {
-        Reported {
+impl From<&Summary> for RunReport {
+    fn from(summary: &Summary) -> RunReport {
+        RunReport {
             complete: summary.complete && summary.tsc_went_back_at_ns.is_none(),
             lost_events: summary.lost_events,
             lost_gaps: summary.wakeups.is_none().then(|| summary.losses.of_gaps()),
@@ -35,9 +35,9 @@ impl From<&Summary> for Reported {
     }
 }
 
-impl From<&ExitsRun> for Reported {
-    fn from(run: &ExitsRun) -> Reported {
-        Reported {
+impl From<&ExitsRun> for RunReport {
+    fn from(run: &ExitsRun) -> RunReport {
+        RunReport {
             complete: run.complete,
             lost_events: run.lost_events,
             lost_gaps: None,
@@ -74,12 +74,12 @@ impl Asked<'_> {
 }
 
 /// The run, its requested options, and its result.
-pub(crate) type Row<'a> = (&'a RunFacts, &'a Asked<'a>, Reported);
+pub(crate) type Row<'a> = (&'a RunFacts, &'a Asked<'a>, RunReport);
 
 pub(crate) fn schema() -> Schema {
     Schema::new("run", &[])
         .with_columns(&program())
-        .with(&[("started_utc", Kind::Time)])
+        .with(&[("started_utc", ColumnKind::Time)])
         .with_columns(&columns())
 }
 

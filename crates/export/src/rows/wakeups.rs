@@ -4,10 +4,10 @@ use vmnoise_events::column::Columns;
 use vmnoise_explain::{Interval, Phase};
 
 use super::parts;
-use crate::table::{Kind, Schema};
+use crate::table::{ColumnKind, Schema};
 
 pub(crate) fn wakeups() -> Schema {
-    let place = [("wakeup", Kind::Int), ("time_utc", Kind::Time)];
+    let place = [("wakeup", ColumnKind::Int), ("time_utc", ColumnKind::Time)];
     Schema::new("wakeups", &place).with_columns(&columns())
 }
 
@@ -27,6 +27,6 @@ pub(crate) fn columns() -> Columns<'static, Interval> {
 }
 
 pub(crate) fn parts() -> Schema {
-    let more = [("phase", Kind::Text), parts::HOST_CPU];
+    let more = [("phase", ColumnKind::Text), parts::HOST_CPU];
     parts::schema("wakeup_parts", "wakeup").with(&more)
 }

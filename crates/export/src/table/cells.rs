@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use vmnoise_events::column::{self, Columns};
 
-use super::{Kind, Schema};
+use super::{ColumnKind, Schema};
 
 /// One value.
 #[derive(Debug, Clone)]
@@ -19,8 +19,8 @@ pub(crate) enum Cell<'a> {
 
 impl<'a> Cell<'a> {
     /// Returns the value of a row in a column.
-    fn of<R>(cell: &column::Cell<'_, R>, row: &'a R) -> Cell<'a> {
-        use column::Cell as Of;
+    fn of<R>(cell: &column::ColumnValue<'_, R>, row: &'a R) -> Cell<'a> {
+        use column::ColumnValue as Of;
         match cell {
             Of::Words(of) => Cell::Text(of(row)),
             Of::Name(of) => of(row).into(),
@@ -106,9 +106,9 @@ impl Cells {
         let columns = schema.columns.iter().map(|column| Values {
             levels: Vec::new(),
             known: match column.kind {
-                Kind::Int | Kind::Time => Known::Ints(Vec::new()),
-                Kind::Text => Known::Texts(Vec::new()),
-                Kind::Bool => Known::Bools(Vec::new()),
+                ColumnKind::Int | ColumnKind::Time => Known::Ints(Vec::new()),
+                ColumnKind::Text => Known::Texts(Vec::new()),
+                ColumnKind::Bool => Known::Bools(Vec::new()),
             },
         });
         Cells {

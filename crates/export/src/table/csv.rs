@@ -5,7 +5,7 @@ use std::io::{self, Write};
 use jiff::Timestamp;
 
 use super::cells::{Cells, Known};
-use super::{Kind, Schema};
+use super::{ColumnKind, Schema};
 
 /// Kind of program that reads the file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -42,7 +42,7 @@ pub(super) fn write_rows(
             let at = written[place];
             written[place] += 1;
             match (&values.known, column.kind) {
-                (Known::Ints(known), Kind::Time) => write_time(out, known[at])?,
+                (Known::Ints(known), ColumnKind::Time) => write_time(out, known[at])?,
                 (Known::Ints(known), _) => write!(out, "{}", known[at])?,
                 (Known::Bools(known), _) => write!(out, "{}", known[at])?,
                 (Known::Texts(known), _)
@@ -91,10 +91,10 @@ mod tests {
         let schema = Schema::new(
             "odd",
             &[
-                ("at_utc", Kind::Time),
-                ("name", Kind::Text),
-                ("ns", Kind::Int),
-                ("known", Kind::Bool),
+                ("at_utc", ColumnKind::Time),
+                ("name", ColumnKind::Text),
+                ("ns", ColumnKind::Int),
+                ("known", ColumnKind::Bool),
             ],
         );
         let mut cells = Cells::new(&schema);
@@ -121,7 +121,10 @@ mod tests {
 
     #[test]
     fn a_spreadsheet_runs_no_name() {
-        let schema = Schema::new("names", &[("name", Kind::Text), ("ns", Kind::Int)]);
+        let schema = Schema::new(
+            "names",
+            &[("name", ColumnKind::Text), ("ns", ColumnKind::Int)],
+        );
         let mut cells = Cells::new(&schema);
         for name in ["=1+1:7", "-3", "@a, b", "＝1", "sh:7", "'=1"] {
             cells.push([Cell::Text(name.into()), Cell::Int(-5)]);

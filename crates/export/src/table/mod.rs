@@ -16,7 +16,7 @@ pub const DATA_VERSION: u32 = 1;
 
 /// Kind of a column. Unknown is null in all kinds: in CSV an empty field.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Kind {
+pub enum ColumnKind {
     /// A whole number of 64 bits.
     Int,
     /// Text in UTF-8.
@@ -27,33 +27,33 @@ pub enum Kind {
     Time,
 }
 
-impl Kind {
-    fn of<R>(cell: &column::Cell<'_, R>) -> Kind {
+impl ColumnKind {
+    fn of<R>(cell: &column::ColumnValue<'_, R>) -> ColumnKind {
         match cell {
-            column::Cell::Words(_) | column::Cell::Name(_) => Kind::Text,
-            column::Cell::Truth(_) => Kind::Bool,
-            _ => Kind::Int,
+            column::ColumnValue::Words(_) | column::ColumnValue::Name(_) => ColumnKind::Text,
+            column::ColumnValue::Truth(_) => ColumnKind::Bool,
+            _ => ColumnKind::Int,
         }
     }
 
     /// Returns the name of the kind in documents.
     pub const fn name(self) -> &'static str {
         match self {
-            Kind::Int => "int",
-            Kind::Text => "text",
-            Kind::Bool => "bool",
-            Kind::Time => "time",
+            ColumnKind::Int => "int",
+            ColumnKind::Text => "text",
+            ColumnKind::Bool => "bool",
+            ColumnKind::Time => "time",
         }
     }
 }
 
 /// One column.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Column {
+pub struct TableColumn {
     /// Name of the column, which ends with the unit if the values have one.
     pub name: String,
     /// Kind of the column's values.
-    pub kind: Kind,
+    pub kind: ColumnKind,
 }
 
 /// One table.
@@ -62,11 +62,11 @@ pub struct Schema {
     /// Name of the table and of its file.
     pub name: &'static str,
     /// Columns in their order.
-    pub columns: Vec<Column>,
+    pub columns: Vec<TableColumn>,
 }
 
 impl Schema {
-    pub(crate) fn new(name: &'static str, columns: &[(&str, Kind)]) -> Schema {
+    pub(crate) fn new(name: &'static str, columns: &[(&str, ColumnKind)]) -> Schema {
         Schema {
             name,
             columns: Vec::new(),
@@ -77,13 +77,13 @@ impl Schema {
     /// Like `new`, with these columns at the end.
     pub(crate) fn with_columns<R>(self, columns: &Columns<'_, R>) -> Schema {
         let columns = columns.0.iter();
-        let columns = columns.map(|column| (&*column.title, Kind::of(&column.cell)));
+        let columns = columns.map(|column| (&*column.title, ColumnKind::of(&column.cell)));
         self.with(&columns.collect::<Vec<_>>())
     }
 
     /// Like `with_columns`, with more columns at the end.
-    pub(crate) fn with(mut self, columns: &[(&str, Kind)]) -> Schema {
-        let more = columns.iter().map(|(name, kind)| Column {
+    pub(crate) fn with(mut self, columns: &[(&str, ColumnKind)]) -> Schema {
+        let more = columns.iter().map(|(name, kind)| TableColumn {
             name: (*name).to_owned(),
             kind: *kind,
         });

@@ -13,7 +13,7 @@ use parquet::file::writer::SerializedFileWriter;
 use parquet::schema::types::{Type, TypePtr};
 
 use super::cells::{Cells, Known, Values};
-use super::{Column, DATA_VERSION, Kind, Schema};
+use super::{ColumnKind, DATA_VERSION, Schema, TableColumn};
 
 /// Key of the columns' version in the metadata of a file.
 const VERSION_KEY: &str = "vmnoise.data_version";
@@ -79,12 +79,12 @@ fn message(schema: &Schema) -> Result<TypePtr> {
 }
 
 /// Times have no zone, because engines convert times with a zone to the zone of their user.
-fn field(column: &Column) -> Result<TypePtr> {
+fn field(column: &TableColumn) -> Result<TypePtr> {
     let (physical, logical) = match column.kind {
-        Kind::Int => (PhysicalType::INT64, None),
-        Kind::Text => (PhysicalType::BYTE_ARRAY, Some(LogicalType::String)),
-        Kind::Bool => (PhysicalType::BOOLEAN, None),
-        Kind::Time => (
+        ColumnKind::Int => (PhysicalType::INT64, None),
+        ColumnKind::Text => (PhysicalType::BYTE_ARRAY, Some(LogicalType::String)),
+        ColumnKind::Bool => (PhysicalType::BOOLEAN, None),
+        ColumnKind::Time => (
             PhysicalType::INT64,
             Some(LogicalType::timestamp(false, TimeUnit::MICROS)),
         ),

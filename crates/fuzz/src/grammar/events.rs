@@ -1,9 +1,9 @@
 //! Events that a stream may contain.
 
 use vmnoise_events::{
-    Activation, Activity, ActivityKind, Anchor, Event, FeedDetail, FeedTotals, Finish,
+    Activation, Activity, ActivityKind, Anchor, CpuTally, Event, FeedDetail, FeedTotals, Finish,
     FinishReason, Gap, HostCulprit, HostFrame, HostReason, InterferenceCounts, Loss, LossKind,
-    OwnCost, PostedInterrupts, RunFacts, Share, Source, SourceId, Tally, VcpuId, Workload,
+    MeasuringCommand, OwnCost, PostedInterrupts, RunFacts, Share, Source, SourceId, VcpuId,
 };
 
 use super::Words;
@@ -17,7 +17,7 @@ const RECENT: usize = 8;
 /// The events of one run, until its words end.
 pub(crate) struct Stream<'a, 'w> {
     pub(super) words: &'w mut Words<'a>,
-    workload: Workload,
+    workload: MeasuringCommand,
     /// TSC cycles in 8 ns.
     cycles_in_8_ns: u64,
     /// Current time and the latest times, CLOCK_MONOTONIC in nanoseconds.
@@ -47,7 +47,7 @@ impl<'a, 'w> Stream<'a, 'w> {
         if self.sources == 0 {
             return self.source();
         }
-        let of_vcpus = self.workload == Workload::Exits;
+        let of_vcpus = self.workload == MeasuringCommand::Exits;
         if of_vcpus && self.vcpus == 0 {
             return self.vcpu();
         }
@@ -77,10 +77,10 @@ impl<'a, 'w> Stream<'a, 'w> {
                 _ => self.of_vcpu(),
             },
             _ => match self.workload {
-                Workload::Microvm | Workload::Osnoise => self.gap(),
-                Workload::Timerlat => self.activation(),
-                Workload::Observed => self.activity(),
-                Workload::Exits => self.of_vcpu(),
+                MeasuringCommand::Microvm | MeasuringCommand::Osnoise => self.gap(),
+                MeasuringCommand::Timerlat => self.activation(),
+                MeasuringCommand::Observed => self.activity(),
+                MeasuringCommand::Exits => self.of_vcpu(),
             },
         }
     }
@@ -224,7 +224,7 @@ impl<'a, 'w> Stream<'a, 'w> {
             from_mono_ns: from_ns,
             until_mono_ns: to_ns,
         });
-        Event::Tally(Tally {
+        Event::Tally(CpuTally {
             cpu: self.cpu(),
             first_tsc: self.tsc(from_ns),
             last_tsc: self.tsc(to_ns),

@@ -1,8 +1,8 @@
 //! Facts that a header may claim.
 
 use vmnoise_events::{
-    ClockFacts, ClockSource, ExitFilter, HostFacts, ObservedThread, OffsetProof, Options, Policy,
-    ProbeStatus, RunFacts, Settings, TimerOptions, Witnesses, Workload,
+    ClockFacts, ClockSource, ExitFilter, HostFacts, MeasuringCommand, ObservedThread, OffsetProof,
+    Policy, ProbeStatus, RunFacts, RunOptions, Settings, TimerOptions, Witnesses,
 };
 
 use super::Words;
@@ -13,23 +13,27 @@ pub(super) const CPUS: u8 = 4;
 /// Returns any facts.
 pub(crate) fn facts(words: &mut Words<'_>) -> RunFacts {
     let workload = words.one_of(&[
-        Workload::Microvm,
-        Workload::Osnoise,
-        Workload::Observed,
-        Workload::Exits,
-        Workload::Timerlat,
+        MeasuringCommand::Microvm,
+        MeasuringCommand::Osnoise,
+        MeasuringCommand::Observed,
+        MeasuringCommand::Exits,
+        MeasuringCommand::Timerlat,
     ]);
     facts_of(words, workload)
 }
 
 /// Returns any facts of a guest and of its host.
 pub(crate) fn facts_of_pair(words: &mut Words<'_>) -> [RunFacts; 2] {
-    let guest = words.one_of(&[Workload::Osnoise, Workload::Timerlat, Workload::Microvm]);
-    [guest, Workload::Exits].map(|workload| facts_of(words, workload))
+    let guest = words.one_of(&[
+        MeasuringCommand::Osnoise,
+        MeasuringCommand::Timerlat,
+        MeasuringCommand::Microvm,
+    ]);
+    [guest, MeasuringCommand::Exits].map(|workload| facts_of(words, workload))
 }
 
 /// Returns any facts of a run with this workload.
-fn facts_of(words: &mut Words<'_>, workload: Workload) -> RunFacts {
+fn facts_of(words: &mut Words<'_>, workload: MeasuringCommand) -> RunFacts {
     RunFacts {
         tool_version: words.name().into(),
         workload,
@@ -56,10 +60,10 @@ fn facts_of(words: &mut Words<'_>, workload: Workload) -> RunFacts {
     }
 }
 
-fn options(words: &mut Words<'_>, workload: Workload) -> Options {
-    Options {
+fn options(words: &mut Words<'_>, workload: MeasuringCommand) -> RunOptions {
+    RunOptions {
         cpus: match workload {
-            Workload::Exits => Vec::new(),
+            MeasuringCommand::Exits => Vec::new(),
             _ => (0..=words.below(CPUS).into()).collect(),
         },
         duration_ns: words.length(),
@@ -83,17 +87,19 @@ fn options(words: &mut Words<'_>, workload: Workload) -> Options {
             tid: words.count_u32(),
             comm: words.name().into(),
         }),
-        exits: (workload == Workload::Exits).then(|| ExitFilter {
+        exits: (workload == MeasuringCommand::Exits).then(|| ExitFilter {
             vm: words.once_in(8).then(|| words.name().into()),
             vcpus: (words.once_in(8)).then(|| words.list(3, Words::count_u32)),
             reasons: Vec::new(),
         }),
-        timer: (workload == Workload::Timerlat || words.once_in(16)).then(|| TimerOptions {
-            period_ns: words.length(),
-            aligned_ns: words.maybe(Words::length),
-            stop_irq_ns: words.maybe(Words::length),
-            stop_thread_ns: words.maybe(Words::length),
-            dma_latency_us: words.maybe(|words| words.count_u32().cast_signed()),
+        timer: (workload == MeasuringCommand::Timerlat || words.once_in(16)).then(|| {
+            TimerOptions {
+                period_ns: words.length(),
+                aligned_ns: words.maybe(Words::length),
+                stop_irq_ns: words.maybe(Words::length),
+                stop_thread_ns: words.maybe(Words::length),
+                dma_latency_us: words.maybe(|words| words.count_u32().cast_signed()),
+            }
         }),
     }
 }

@@ -1,7 +1,7 @@
 //! Properties for any bytes that claim to be records of the ring buffer.
 
 use vmnoise_events::Event;
-use vmnoise_tracer::Decoder;
+use vmnoise_tracer::RecordDecoder;
 
 use super::sources::Sources;
 
@@ -11,7 +11,7 @@ const RECORD_BYTES: usize = 64;
 /// Decodes these bytes record by record without a panic. Each record must give one activity, or be
 /// counted as lost. Sources must be numbered in order, and defined before their use.
 pub(super) fn check(bytes: &[u8]) {
-    let mut decoder = Decoder::default();
+    let mut decoder = RecordDecoder::default();
     let mut sources = Sources::default();
     let (mut records, mut activities) = (0, 0);
     for record in bytes.chunks(RECORD_BYTES) {

@@ -1,8 +1,8 @@
 //! Laws for the events of any recording that a reader accepts.
 
-use vmnoise_events::{Event, RunFacts, Workload};
+use vmnoise_events::{Event, MeasuringCommand, RunFacts};
 use vmnoise_explain::ExitExplainer;
-use vmnoise_recording::Reader;
+use vmnoise_recording::RecordingReader;
 
 #[path = "../../../explain/tests/laws/mod.rs"]
 pub(super) mod laws;
@@ -11,7 +11,7 @@ use crate::recordings::recording;
 
 pub(super) fn check(bytes: &[u8]) {
     let recording = recording(bytes);
-    let Ok(mut reader) = Reader::new(recording.as_slice()) else {
+    let Ok(mut reader) = RecordingReader::new(recording.as_slice()) else {
         return;
     };
     let facts = reader.facts().clone();
@@ -19,8 +19,8 @@ pub(super) fn check(bytes: &[u8]) {
     // Events before a fault are explained.
     let _ = reader.for_each(&mut |event| events.push(event.clone()));
     match facts.workload {
-        Workload::Exits => exits(&facts, &events),
-        Workload::Timerlat => laws::wakeups::obeys_the_law(&facts, &events),
+        MeasuringCommand::Exits => exits(&facts, &events),
+        MeasuringCommand::Timerlat => laws::wakeups::obeys_the_law(&facts, &events),
         _ => laws::gaps::obeys_the_law(&facts, &events),
     }
 }

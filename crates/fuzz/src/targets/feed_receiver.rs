@@ -1,7 +1,7 @@
 //! Properties of a guest for any bytes of its host's feed.
 
-use vmnoise_events::{Event, RunFacts, Workload};
-use vmnoise_feed::{MAX_FRAME_BYTES, Receiver, encode};
+use vmnoise_events::{Event, MeasuringCommand, RunFacts};
+use vmnoise_feed::{FeedReceiver, MAX_FRAME_BYTES, encode};
 
 use super::explain::laws;
 use crate::grammar::{self, Stream, Words};
@@ -11,10 +11,10 @@ use crate::grammar::{self, Stream, Words};
 pub(super) fn check(bytes: &[u8]) {
     let mut words = Words::new(bytes);
     let facts = RunFacts {
-        workload: Workload::Osnoise,
+        workload: MeasuringCommand::Osnoise,
         ..grammar::facts(&mut words)
     };
-    let mut receiver = Receiver::default();
+    let mut receiver = FeedReceiver::default();
     let (mut events, mut came, mut frames) = (Vec::new(), 0, 0);
     if words.flag() {
         let bytes = sent(&mut words, &facts);

@@ -4,7 +4,7 @@ use std::io::{self, ErrorKind, Write};
 
 use vmnoise_events::{FeedDetail, HostFrame};
 use vmnoise_feed::{
-    Counted, Decoder, Frame, FrameError, MAX_FRAME_BYTES, Outgoing, Reading, encode,
+    CountsTime, FeedFrame, FrameDecoder, FrameError, MAX_FRAME_BYTES, Outgoing, VcpuReading, encode,
 };
 
 use crate::grammar::{self, Stream, Words};
@@ -36,7 +36,7 @@ impl Write for Guest {
 pub(super) fn check(bytes: &[u8]) {
     let mut words = Words::new(bytes);
     let facts = grammar::facts(&mut words);
-    let frame = Frame {
+    let frame = FeedFrame {
         detail: words.one_of(&FeedDetail::ALL),
         from_tsc: words.length(),
         is_last: words.flag(),
@@ -70,8 +70,12 @@ pub(super) fn check(bytes: &[u8]) {
 }
 
 /// Returns the frames of one second.
-fn second(frame: &Frame, words: &mut Words<'_>, facts: &vmnoise_events::RunFacts) -> Vec<Vec<u8>> {
-    let reading = Reading {
+fn second(
+    frame: &FeedFrame,
+    words: &mut Words<'_>,
+    facts: &vmnoise_events::RunFacts,
+) -> Vec<Vec<u8>> {
+    let reading = CountsTime {
         tsc: words.length(),
         mono_ns: words.length(),
         tsc_hz: facts.clock.tsc_hz,
@@ -81,7 +85,7 @@ fn second(frame: &Frame, words: &mut Words<'_>, facts: &vmnoise_events::RunFacts
         let mut stream = Stream::new(words, facts);
         let (vcpu, clock) = (stream.any_vcpu(), stream.vcpu_clock());
         let (totals, culprits) = (stream.vcpu_totals(), stream.host_frame().culprits);
-        let counted = Counted {
+        let counted = VcpuReading {
             vcpu: &vcpu,
             totals: &totals,
             clock,
@@ -99,6 +103,6 @@ fn second(frame: &Frame, words: &mut Words<'_>, facts: &vmnoise_events::RunFacts
 
 fn decoded(bytes: &[u8]) -> Vec<Result<HostFrame, FrameError>> {
     let mut found = Vec::new();
-    Decoder::new().push(bytes, &mut |one| found.push(one));
+    FrameDecoder::new().push(bytes, &mut |one| found.push(one));
     found
 }

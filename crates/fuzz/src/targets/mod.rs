@@ -18,7 +18,7 @@ use crate::recordings::recording;
 
 /// A property of any bytes.
 #[derive(Debug, Clone, Copy)]
-pub struct Target {
+pub struct FuzzTarget {
     /// Name of the target.
     pub name: &'static str,
     /// Folder of its corpus; targets that read the same inputs share one.
@@ -28,7 +28,7 @@ pub struct Target {
 }
 
 /// All targets.
-pub const TARGETS: [Target; 13] = [
+pub const TARGETS: [FuzzTarget; 13] = [
     target("recording_reader", |bytes| {
         let _ = recording_reader::check(bytes);
     }),
@@ -52,24 +52,24 @@ pub const TARGETS: [Target; 13] = [
 
 /// A target that does not hold, for the test of the search: some inputs panic, others need more
 /// memory than allowed.
-pub const BROKEN: Target = target("broken", |bytes| match bytes {
+pub const BROKEN: FuzzTarget = target("broken", |bytes| match bytes {
     [0..32, ..] => panic!("as it is meant to"),
     [32..64, ..] => drop(std::hint::black_box(vec![1_u8; 1 << 30])),
     _ => {}
 });
 
-const fn target(name: &'static str, check: fn(&[u8])) -> Target {
+const fn target(name: &'static str, check: fn(&[u8])) -> FuzzTarget {
     let corpus = name;
-    Target {
+    FuzzTarget {
         name,
         corpus,
         check,
     }
 }
 
-const fn recordings(name: &'static str, check: fn(&[u8])) -> Target {
+const fn recordings(name: &'static str, check: fn(&[u8])) -> FuzzTarget {
     let corpus = "recordings";
-    Target {
+    FuzzTarget {
         name,
         corpus,
         check,

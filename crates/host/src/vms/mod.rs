@@ -18,7 +18,7 @@ use super::{Host, cpu_list};
 
 /// A process that holds VMs of KVM.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Vm {
+pub struct VmProcess {
     /// Process id of the VMM.
     pub pid: u32,
     /// Name of the VM for people; `comm:pid` if the VM has no name.
@@ -48,11 +48,11 @@ impl Host {
     /// other users' processes, the VMs of these processes are missing. This function reads the
     /// target of every open file of every process, so the tracer's `VmSearch` uses it only if BPF
     /// cannot find VMs.
-    pub fn vms(&self) -> Vec<Vm> {
+    pub fn vms(&self) -> Vec<VmProcess> {
         if !self.numbers_are_the_kernels() {
             return Vec::new();
         }
-        let mut vms: Vec<Vm> = numbered(&self.root.join("proc"))
+        let mut vms: Vec<VmProcess> = numbered(&self.root.join("proc"))
             .filter(|(_, process)| file_of_vm(process).is_some())
             .filter_map(|(pid, _)| self.vm(pid))
             .collect();
@@ -71,7 +71,7 @@ impl Host {
 
     /// Returns the VM of this process, if the process lives. The vCPUs come from debugfs, or from
     /// the names of the process's threads.
-    pub fn vm(&self, pid: u32) -> Option<Vm> {
+    pub fn vm(&self, pid: u32) -> Option<VmProcess> {
         if !self.numbers_are_the_kernels() {
             return None;
         }
@@ -82,7 +82,12 @@ impl Host {
     /// Returns the VM of a process, if it lives. `pid_here` is the id of the process in this host's
     /// /proc. `vcpus` contains the number of each vCPU, and the id of its thread in the kernel and
     /// in /proc. If `vcpus` is empty, the vCPUs are found by the names of threads.
-    pub fn vm_of(&self, pid: u32, pid_here: u32, mut vcpus: Vec<(u32, u32, u32)>) -> Option<Vm> {
+    pub fn vm_of(
+        &self,
+        pid: u32,
+        pid_here: u32,
+        mut vcpus: Vec<(u32, u32, u32)>,
+    ) -> Option<VmProcess> {
         let process = self.process(pid_here);
         let (name, identity) = self.who_is(pid, &process)?;
         if vcpus.is_empty() && pid == pid_here {
@@ -92,7 +97,7 @@ impl Host {
         vcpus.sort_unstable();
         vcpus.dedup();
         let threads = vcpus.into_iter();
-        Some(Vm {
+        Some(VmProcess {
             pid,
             name,
             identity,

@@ -1,4 +1,4 @@
-//! What a run may have at most.
+//! Limits on a run.
 
 use std::fmt;
 
@@ -6,17 +6,18 @@ use vmnoise_events::{Name, Share};
 
 use crate::compare::Unit;
 
-/// All that is asked of a run.
+/// Limits that a run must keep.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Budget {
-    /// Limits, in the order in which they were asked for.
+    /// Limits, in the order of the request.
     pub requirements: Vec<Requirement>,
-    /// How long the run has to be at least, nanoseconds.
+    /// Least length of the run, in nanoseconds.
     pub runtime_ns: Option<u64>,
 }
 
 impl Budget {
-    /// Adds those of another one that are not limited here.
+    /// Adds the limits of `other` on quantities that have no limit here, and its least length if
+    /// none is set here.
     pub fn add_what_is_not_limited(&mut self, other: Budget) {
         for requirement in other.requirements {
             let mut known = self.requirements.iter();
@@ -28,51 +29,62 @@ impl Budget {
     }
 }
 
-/// One limit.
+/// Limit on one quantity.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Requirement {
-    /// Of what.
+    /// Limited quantity.
     pub quantity: Quantity,
-    /// It may not be more, in the quantity's unit.
+    /// Upper limit, in the quantity's unit.
     pub at_most: f64,
-    /// Where it is more than this, a limit that is kept is a warning.
+    /// Value above which a kept limit is a warning.
     pub warn_above: Option<f64>,
 }
 
-/// What is limited.
+/// Quantity that can be limited.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Quantity {
-    /// The longest gap or the latest wake-up, nanoseconds.
+    /// Longest gap, or latest wake-up, in nanoseconds.
     Max,
-    /// The length that so many of 100,000 gaps or wake-ups do not exceed, nanoseconds.
+    /// Length that this number of 100,000 gaps or wake-ups does not exceed, in nanoseconds.
     Percentile(u32),
-    /// All gaps, in percent of the runtime.
+    /// Length of all gaps, in percent of the runtime.
     Noise,
-    /// How many gaps, per second of the runtime.
+    /// Number of gaps, per second of the runtime.
     Gaps,
-    /// What one share took, in percent of the runtime.
+    /// Number of gaps longer than this number of nanoseconds, per second of a CPU's runtime.
+    GapsAbove(u64),
+    /// Time of one share, in percent of the runtime.
     Share(Share),
-    /// What somebody took, in percent of the runtime.
-    Culprit(Culprit),
+    /// Time of culprits, in percent of the runtime.
+    Culprit(CulpritPattern),
 }
 
-/// Who took time, by a pattern.
+/// Culprits, by a pattern of their names.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Culprit {
-    /// Under this share alone; `None` under any.
+pub struct CulpritPattern {
+    /// Share in which their time counts; `None` for any share.
     pub share: Option<Share>,
-    /// Their names: `*` is any characters, `?` one.
+    /// Pattern of their names: `*` stands for any characters, `?` for one.
     pub who: Name,
 }
 
-/// All there are.
+/// Total to which the rank of a percentile refers.
 const RANKS: u32 = 100_000;
-/// Between a share and who took it.
+/// Word between a share and the pattern of its culprits.
 const BY: &str = "by ";
+/// Sign between `gaps` and the length above which they count.
+const ABOVE: char = '>';
+/// Units of this length, in nanoseconds.
+const UNITS: [(&str, u64); 4] = [
+    ("s", 1_000_000_000),
+    ("ms", 1_000_000),
+    ("us", 1_000),
+    ("ns", 1),
+];
 
 impl Quantity {
-    /// The one with this name; `None` if there is none: `max`, `p99.9`, `noise`, `gaps`, a share, `by WHO`, or
-    /// `SHARE by WHO`.
+    /// Returns the quantity with this name, if there is one: `max`, `p99.9`, `noise`, `gaps`,
+    /// `gaps>20us`, a share, `by WHO`, or `SHARE by WHO`.
     pub fn from_name(name: &str) -> Option<Quantity> {
         let share = |name: &str| Share::ALL.into_iter().find(|it| it.name() == name);
         if let Some((before, who)) = name
@@ -84,31 +96,43 @@ impl Quantity {
                 before => Some(share(before)?),
             };
             let who: Name = who.trim().into();
-            return (!who.is_empty()).then_some(Quantity::Culprit(Culprit { share, who }));
+            return (!who.is_empty()).then_some(Quantity::Culprit(CulpritPattern { share, who }));
         }
         match name {
             "max" => Some(Quantity::Max),
             "noise" => Some(Quantity::Noise),
             "gaps" => Some(Quantity::Gaps),
+            _ if name.contains(ABOVE) => gaps_above(name),
             _ => percentile(name).or_else(|| share(name).map(Quantity::Share)),
         }
     }
 
-    /// What its numbers are.
+    /// Returns the unit of its numbers.
     pub fn unit(&self) -> Unit {
         match self {
             Quantity::Max | Quantity::Percentile(_) => Unit::Nanoseconds,
-            Quantity::Gaps => Unit::PerSecond,
+            Quantity::Gaps | Quantity::GapsAbove(_) => Unit::PerSecond,
             Quantity::Noise | Quantity::Share(_) | Quantity::Culprit(_) => Unit::Percent,
         }
     }
 
-    /// Whether it is of wake-ups as it is of gaps.
+    /// Whether wake-ups have this quantity, too.
     pub fn is_of_latencies(&self) -> bool {
         matches!(self, Quantity::Max | Quantity::Percentile(_))
     }
 
-    /// The part of all values that may be above it, 0 to 1; `None` of what is no percentile.
+    /// Whether a run only gives an estimate of it.
+    pub(super) fn is_estimated(&self) -> bool {
+        matches!(self, Quantity::Percentile(_) | Quantity::GapsAbove(_))
+    }
+
+    /// Whether the longest gap or wake-up explains why the limit is broken.
+    pub fn is_broken_by_the_longest(&self) -> bool {
+        self.is_of_latencies() || matches!(self, Quantity::GapsAbove(_))
+    }
+
+    /// Returns the part of all values that may be above the limit, 0 to 1; `None` if it is no
+    /// percentile.
     pub(super) fn part_above(&self) -> Option<f64> {
         match self {
             Quantity::Percentile(rank) => Some(1.0 - f64::from(*rank) / f64::from(RANKS)),
@@ -117,15 +141,28 @@ impl Quantity {
     }
 }
 
-/// `p50` to `p99.999`.
+/// Reads `p50` to `p99.999`.
 fn percentile(name: &str) -> Option<Quantity> {
     let number = name.strip_prefix('p')?;
     let plain = number.bytes().all(|it| it.is_ascii_digit() || it == b'.');
     let percent: f64 = number.parse().ok().filter(|_| plain)?;
     let rank = percent * f64::from(RANKS) / 100.0;
-    // More digits than there are ranks would be cut off without a word.
+    // More digits than there are ranks would be lost silently.
     let is_rank = (rank - rank.round()).abs() < 1e-6 && rank >= 1.0 && rank < f64::from(RANKS);
     is_rank.then(|| Quantity::Percentile(rank.round() as u32))
+}
+
+/// Reads `gaps>20us`; a number without a unit is in microseconds.
+fn gaps_above(name: &str) -> Option<Quantity> {
+    let length = name.strip_prefix("gaps")?.trim_start();
+    let length = length.strip_prefix(ABOVE)?.trim();
+    let digits = length.trim_end_matches(|it: char| it.is_ascii_alphabetic());
+    let (_, unit_ns) = match &length[digits.len()..] {
+        "" => UNITS[2],
+        unit => *UNITS.iter().find(|(name, _)| *name == unit)?,
+    };
+    let number: u64 = digits.parse().ok()?;
+    Some(Quantity::GapsAbove(number.checked_mul(unit_ns)?))
 }
 
 impl fmt::Display for Quantity {
@@ -135,9 +172,14 @@ impl fmt::Display for Quantity {
             Quantity::Percentile(rank) => write!(f, "p{}", f64::from(*rank) / 1000.0),
             Quantity::Noise => f.write_str("noise"),
             Quantity::Gaps => f.write_str("gaps"),
+            Quantity::GapsAbove(ns) => {
+                let is_whole = |(_, unit_ns): &&(&str, u64)| ns.is_multiple_of(*unit_ns);
+                let (unit, unit_ns) = UNITS.iter().find(is_whole).unwrap_or(&UNITS[3]);
+                write!(f, "gaps{ABOVE}{}{unit}", ns / unit_ns)
+            }
             Quantity::Share(share) => f.write_str(share.name()),
-            Quantity::Culprit(Culprit { share: None, who }) => write!(f, "{BY}{who}"),
-            Quantity::Culprit(Culprit {
+            Quantity::Culprit(CulpritPattern { share: None, who }) => write!(f, "{BY}{who}"),
+            Quantity::Culprit(CulpritPattern {
                 share: Some(share),
                 who,
             }) => write!(f, "{share} {BY}{who}"),
@@ -160,6 +202,9 @@ mod tests {
             "p99.999",
             "noise",
             "gaps",
+            "gaps>20us",
+            "gaps>1500ns",
+            "gaps>1ms",
             "steal",
             "hv_or_hw",
             "by kworker/*",
@@ -172,7 +217,15 @@ mod tests {
             Quantity::from_name("p99.9"),
             Some(Quantity::Percentile(99_900))
         );
+        assert_eq!(
+            Quantity::from_name("gaps > 20"),
+            Some(Quantity::GapsAbove(20_000))
+        );
         for wrong in [
+            "gaps>",
+            "gaps>x",
+            "gaps>1h",
+            "max>20us",
             "",
             "p",
             "p100",

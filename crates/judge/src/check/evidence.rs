@@ -1,28 +1,37 @@
-//! What there is to decide by.
+//! Evidence for verdicts of `check`.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use vmnoise_events::coverage::Coverage;
-use vmnoise_events::{Event, FinishReason, RunFacts, Workload};
+use vmnoise_events::{Event, FinishReason, MeasuringCommand, RunFacts};
 
 use super::budget::{Budget, Quantity};
-use super::odds::{Odds, seen};
-use crate::compare::{Sample, Sampler, Span};
-use vmnoise_explain::NamedInterval;
-use vmnoise_explain::{CpuSummary, Summary};
+use super::odds::{Bursts, LONGEST_NS, Odds, seen};
+use crate::compare::{Counted, RunSample, Sampler, StreamSpan, Track};
+use vmnoise_explain::{CpuSummary, NamedInterval, Summary};
 
-/// Into how many windows a run is cut, to see how alike the values are that follow one another.
-const WINDOWS: u64 = 40;
+/// Number of windows into which a run is cut. They show how alike consecutive values are.
+pub(super) const WINDOWS: u64 = 40;
+/// Unit of time of a rate: a gap begins in a microsecond, or none does.
+const MICROSECOND_NS: u64 = 1_000;
 
-/// A run, read for a budget.
+/// Run that was read for a budget.
 #[derive(Debug)]
-pub struct Evidence {
-    /// What was true before the run.
-    pub facts: RunFacts,
-    /// How long it measured, nanoseconds.
+pub struct BudgetEvidence {
+    /// Facts from before the run.
+    pub facts: Arc<RunFacts>,
+    /// Measured time, in nanoseconds.
     pub length_ns: u64,
-    pub(super) sample: Sample,
+    /// Coverage of the run and of its host's recording.
+    coverage: Arc<Coverage>,
+    pub(super) sample: RunSample,
+    /// Evidence of each CPU. Empty if the run has one CPU, or observed threads, which may run on
+    /// any CPU.
+    pub(super) cpus: Vec<(u32, BudgetEvidence)>,
 }
 
-/// Reads a run, event by event, once it is known how long it is.
+/// Reads a run event by event. The length of the run must be known.
 #[derive(Debug)]
 pub struct EvidenceReader {
     facts: RunFacts,
@@ -31,13 +40,13 @@ pub struct EvidenceReader {
 }
 
 impl EvidenceReader {
-    /// Of this run, which is so long, for this budget.
-    pub fn new(facts: &RunFacts, span: Span, budget: &Budget) -> EvidenceReader {
+    /// Reads this run, which covers `span`, for this budget.
+    pub fn new(facts: &RunFacts, span: StreamSpan, budget: &Budget) -> EvidenceReader {
         let sampler = Sampler::new(facts, threshold_ns(facts), window_ns(span));
         EvidenceReader {
             facts: facts.clone(),
             span_ns: span.ns(),
-            sampler: sampler.counting_above(limits_ns(budget)),
+            sampler: sampler.counting(counted(budget)),
         }
     }
 
@@ -46,37 +55,41 @@ impl EvidenceReader {
         self.sampler.push(event);
     }
 
-    /// All that was read.
-    pub fn finish(self) -> Evidence {
-        Evidence::new(self.facts, self.span_ns, self.sampler.finish())
+    /// Returns the evidence.
+    pub fn finish(self) -> BudgetEvidence {
+        BudgetEvidence::new(self.facts, self.span_ns, self.sampler.finish())
     }
 }
 
-/// Gaps below are not looked at.
+/// Returns the threshold: shorter gaps are ignored.
 pub(super) fn threshold_ns(facts: &RunFacts) -> u64 {
     match facts.workload {
         // Every wake-up is a value.
-        Workload::Timerlat => 0,
+        MeasuringCommand::Timerlat => 0,
         _ => facts.options.threshold_ns,
     }
 }
 
-/// Into windows of which length such a run is cut.
-pub(super) fn window_ns(span: Span) -> u64 {
+/// Returns the length of a window of such a run, in nanoseconds.
+pub(super) fn window_ns(span: StreamSpan) -> u64 {
     span.ns() / WINDOWS
 }
 
-/// What longer gaps are counted than, in the order of the requirements.
-pub(super) fn limits_ns(budget: &Budget) -> Vec<u64> {
+/// Returns the lengths above which gaps are counted, one for each requirement, in their order.
+pub(super) fn counted(budget: &Budget) -> Counted {
     let requirements = budget.requirements.iter();
     let limits_ns = requirements.map(|it| match it.quantity {
         Quantity::Percentile(_) => it.at_most as u64,
+        Quantity::GapsAbove(ns) => ns,
         _ => u64::MAX,
     });
-    limits_ns.collect()
+    Counted {
+        limits_ns: limits_ns.collect(),
+        cell_ns: LONGEST_NS,
+    }
 }
 
-/// How long each CPU was measured at least.
+/// Returns the time for which each CPU was measured at least, in nanoseconds.
 fn measured_ns(facts: &RunFacts, span_ns: u64, summary: &Summary) -> u64 {
     let asked = |cpu: &&CpuSummary| facts.options.cpus.contains(&cpu.cpu);
     let runtimes = summary
@@ -85,12 +98,15 @@ fn measured_ns(facts: &RunFacts, span_ns: u64, summary: &Summary) -> u64 {
         .filter(asked)
         .map(|cpu| cpu.runtime_ns.unwrap_or(0));
     let polled_ns = match facts.workload {
-        Workload::Microvm | Workload::Osnoise => runtimes.min().unwrap_or(0),
-        // A task that sleeps is measured as long as it is there.
-        Workload::Timerlat | Workload::Observed | Workload::Exits => span_ns,
+        MeasuringCommand::Microvm | MeasuringCommand::Osnoise => runtimes.min().unwrap_or(0),
+        // A task that sleeps counts as measured while it exists.
+        MeasuringCommand::Timerlat | MeasuringCommand::Observed | MeasuringCommand::Exits => {
+            span_ns
+        }
     };
-    // One that ended as planned was as long as planned: it begins to poll a little later, and hands over what it
-    // saw meanwhile. One that pauses (-r) polls as long as it does.
+    // A run that ended as planned was as long as planned. It polled for a little less: the thread
+    // began to poll later, and spent some time to hand over its gaps. A run with pauses (-r) is as
+    // long as it polled.
     let planned_ns = match summary.finish_reason {
         Some(FinishReason::Duration) if !facts.options.pauses() => facts.options.duration_ns,
         _ => 0,
@@ -105,58 +121,186 @@ fn measured_ns(facts: &RunFacts, span_ns: u64, summary: &Summary) -> u64 {
     }
 }
 
-impl Evidence {
-    pub(super) fn new(facts: RunFacts, span_ns: u64, sample: Sample) -> Evidence {
-        Evidence {
+impl BudgetEvidence {
+    pub(super) fn new(facts: RunFacts, span_ns: u64, mut sample: RunSample) -> BudgetEvidence {
+        let tracks = std::mem::take(&mut sample.cpus);
+        let mut evidence = BudgetEvidence {
             length_ns: measured_ns(&facts, span_ns, &sample.summary),
-            facts,
+            facts: Arc::new(facts),
+            coverage: Arc::new(sample.summary.coverage.clone()),
             sample,
+            cpus: Vec::new(),
+        };
+        if tracks.len() > 1 && evidence.facts.workload != MeasuringCommand::Observed {
+            evidence.cpus = evidence.of_cpus(tracks);
         }
+        evidence
     }
 
-    /// What the run, and that of its host, could see.
+    /// Returns the evidence of each CPU.
+    fn of_cpus(&self, tracks: BTreeMap<u32, Track>) -> Vec<(u32, BudgetEvidence)> {
+        let common = without_cpus(&self.sample.summary);
+        let evidence = tracks.into_iter().map(|(cpu, track)| {
+            let evidence = BudgetEvidence {
+                facts: Arc::clone(&self.facts),
+                length_ns: self.length_ns,
+                coverage: Arc::clone(&self.coverage),
+                sample: RunSample {
+                    whole: track.whole,
+                    windows: track.windows,
+                    window_ns: self.sample.window_ns,
+                    cpus: BTreeMap::new(),
+                    bad_cells: track.bad_cells,
+                    summary: with_cpu(common.clone(), &self.sample.summary, cpu),
+                },
+                cpus: Vec::new(),
+            };
+            (cpu, evidence)
+        });
+        evidence.collect()
+    }
+
+    /// Returns the evidence of a CPU, or of the run if the CPU has none of its own.
+    pub(super) fn of(&self, cpu: Option<u32>) -> &BudgetEvidence {
+        let mut cpus = self.cpus.iter();
+        let found = cpu.and_then(|cpu| cpus.find(|(known, _)| *known == cpu));
+        found.map_or(self, |(_, evidence)| evidence)
+    }
+
+    /// Returns the coverage of the run and of its host's recording.
     pub fn coverage(&self) -> &Coverage {
-        &self.sample.summary.coverage
+        &self.coverage
     }
 
-    /// How many gaps, or wake-ups, there were.
+    /// Returns the number of gaps or wake-ups.
     pub fn count(&self) -> u64 {
         self.sample.whole.lengths.count()
     }
 
-    /// Expiries that a task could not ask for, because it was late for one before: none of them would have been
-    /// later than that one, and nobody knows how late each.
+    /// Returns the number of expiries that passed before the task could wait for them, because it
+    /// was late for an earlier one. None of them was later than that one, but how late each was is
+    /// unknown.
     fn missed(&self) -> u64 {
         let wakeups = self.sample.summary.wakeups.iter();
         let missed = wakeups.flat_map(|it| &it.cpus).map(|cpu| cpu.missed);
         missed.fold(0, u64::saturating_add)
     }
 
-    /// The longest of all; `None` where there was none.
-    pub fn worst(&self) -> Option<&NamedInterval> {
-        let summary = &self.sample.summary;
+    /// Returns the longest gap or wake-up of a CPU, or of the run for `None`. The result is `None`
+    /// if none is listed.
+    pub fn worst(&self, cpu: Option<u32>) -> Option<&NamedInterval> {
+        let summary = &self.of(cpu).sample.summary;
         let of_wakeups = summary.wakeups.as_ref().map(|it| &it.worst);
         of_wakeups.unwrap_or(&summary.worst).first()
     }
 
-    /// What the run says of the percentile that is the requirement in this place; `None` of a run that is too short to
-    /// be cut.
-    pub(super) fn odds(&self, place: usize, limit_ns: u64, risk: f64) -> Option<Odds> {
-        let Sample { whole, windows, .. } = &self.sample;
+    /// Returns the odds of the percentile that is requirement number `place`: `part` of all values
+    /// may be above it. `None` if the run is too short to be cut into windows.
+    pub(super) fn odds(&self, place: usize, limit_ns: u64, part: f64, risk: f64) -> Option<Odds> {
+        let RunSample { whole, windows, .. } = &self.sample;
         let of_windows = windows.iter();
         let of_windows = of_windows.map(|it| (&it.lengths, it.above[place]));
         let windows = seen(&whole.lengths, of_windows, limit_ns);
         let in_windows: u64 = windows.iter().map(|it| it.count).sum();
-        // What became certain only at the end is in no window, and says nothing of how alike it was.
+        // Values that became certain only at the end are in no window, and do not show how alike
+        // they are.
         if in_windows < whole.lengths.count() / 2 {
             return None;
         }
-        Odds::new(
-            whole.lengths.count(),
-            whole.above[place],
-            self.coverage().lost.gaps.saturating_add(self.missed()),
-            &windows,
-            risk,
-        )
+        let lost = self.coverage().lost.gaps.saturating_add(self.missed());
+        let (count, above) = (whole.lengths.count(), whole.above[place]);
+        let odds = Odds::new(count, above, lost, &windows, risk)?;
+        Some(odds.with_bursts(self.bursts(place, part)))
     }
+
+    /// Returns the odds for the part of all microseconds in which a gap longer than `limit_ns`
+    /// begins. `None` if the run is too short to be cut into windows. `per_second` is below a million:
+    /// odds are about parts of all microseconds.
+    pub(super) fn odds_of_rate(
+        &self,
+        place: usize,
+        limit_ns: u64,
+        per_second: f64,
+        risk: f64,
+    ) -> Option<Odds> {
+        let RunSample { whole, windows, .. } = &self.sample;
+        let us = |ns: u64| ns / MICROSECOND_NS;
+        let of_windows = windows.iter();
+        let of_windows = of_windows.map(|it| (&it.lengths, it.above[place]));
+        let mut seen = seen(&whole.lengths, of_windows, limit_ns);
+        for (seen, window) in seen.iter_mut().zip(windows) {
+            seen.count = us(window.runtime_ns);
+        }
+        let in_windows: u64 = seen.iter().map(|it| it.count).sum();
+        if in_windows < us(whole.runtime_ns) / 2 {
+            return None;
+        }
+        let (count, above) = (us(whole.runtime_ns), whole.above[place]);
+        let lost = self.coverage().lost.gaps;
+        let odds = Odds::new(count, above, lost, &seen, risk)?;
+        // In a bad cell all gaps may be above the limit. A cell has as many gaps as the average.
+        let cells = self.cells() as f64;
+        let gaps_of_cell = (whole.lengths.count() as f64 / cells.max(1.0)).max(1.0);
+        let part = per_second * LONGEST_NS as f64 / 1e9 / gaps_of_cell;
+        Some(odds.with_bursts(self.bursts(place, part)))
+    }
+
+    fn bursts(&self, place: usize, part: f64) -> Bursts {
+        let windows = self.sample.windows.iter();
+        Bursts {
+            windows: windows.filter(|it| it.above[place] > 0).count(),
+            cells: self.cells(),
+            bad: self.sample.bad_cells[place],
+            part: part.clamp(f64::MIN_POSITIVE, 0.99),
+        }
+    }
+
+    /// Returns how many times the longest assumed burst fits into the measured time.
+    fn cells(&self) -> u64 {
+        let whole = &self.sample.whole;
+        // Tasks that sleep have no runtime. They count as measured while they exist.
+        let measured_ns = match self.facts.workload {
+            MeasuringCommand::Timerlat => self.length_ns,
+            _ => whole.runtime_ns,
+        };
+        measured_ns / LONGEST_NS
+    }
+}
+
+/// Returns a summary without the figures of its CPUs: a machine may have thousands, and each gets a
+/// copy.
+fn without_cpus(summary: &Summary) -> Summary {
+    let mut common = summary.clone();
+    common.cpus.clear();
+    common.coverage.cpus.clear();
+    common.worst.clear();
+    if let Some(wakeups) = &mut common.wakeups {
+        wakeups.cpus.clear();
+        wakeups.worst.clear();
+    }
+    common
+}
+
+/// Returns a summary with the figures of one CPU of another summary.
+fn with_cpu(mut common: Summary, summary: &Summary, cpu: u32) -> Summary {
+    let of_cpu = |all: &[NamedInterval]| -> Vec<NamedInterval> {
+        all.iter().filter(|it| it.cpu == cpu).cloned().collect()
+    };
+    common.cpus = summary
+        .cpus
+        .iter()
+        .filter(|it| it.cpu == cpu)
+        .cloned()
+        .collect();
+    common.worst = of_cpu(&summary.worst);
+    if let Some((to, from)) = common.wakeups.as_mut().zip(summary.wakeups.as_ref()) {
+        to.cpus = from
+            .cpus
+            .iter()
+            .filter(|it| it.cpu == cpu)
+            .cloned()
+            .collect();
+        to.worst = of_cpu(&from.worst);
+    }
+    common
 }

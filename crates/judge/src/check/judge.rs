@@ -1,106 +1,102 @@
-//! The verdict.
+//! Verdict on a run by a budget.
 
-use std::cmp::Reverse;
+use std::cmp::{Ordering, Reverse};
 use std::collections::BTreeMap;
 
 use serde::Serialize;
-use vmnoise_events::coverage::{BlindSpot, Hidden, Hides, Question};
+use vmnoise_events::coverage::{BlindSpot, HiddenKind, Question};
 use vmnoise_events::{Name, Share};
 
 use super::budget::{Budget, Quantity, Requirement};
-use super::evidence::Evidence;
-use super::odds::Decision;
+use super::estimate::{percentile, rate};
+use super::evidence::BudgetEvidence;
+use super::found::{Found, LimitVerdict, blind};
 use super::reason::Reason;
 use crate::bounds::Bounds;
-use crate::compare::Figure;
+use crate::compare::ComparedFigure;
 
-/// How likely a run that keeps the limits of all its percentiles is said to break one, or the other way round.
+/// Probability that a run that keeps the limits of all its estimated quantities is said to break
+/// one, or the other way round.
 const RISK: f64 = 0.01;
-/// How many of those who took the time are named.
+/// Number of culprits that are named.
 const NAMED: usize = 3;
 
-/// What is true of a limit, or of all, from good to bad.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Verdict {
-    /// Kept.
-    Pass,
-    /// Kept, and not without a but.
-    Warn,
-    /// The run does not tell.
-    CannotTell,
-    /// Broken.
-    Fail,
-}
-
-/// A budget, and a run by it.
+/// Verdict on a run by a budget.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Judged {
-    /// The worst of all.
-    pub verdict: Verdict,
-    /// Whether the run itself can keep any limit, and without a but.
-    pub of_run: Verdict,
-    /// One for each limit, in their order.
-    pub judgements: Vec<Judgement>,
-    /// What is to be known of the whole run.
+pub struct CheckVerdict {
+    /// Worst verdict of all.
+    pub verdict: LimitVerdict,
+    /// Verdict on the run itself, apart from its limits.
+    pub of_run: LimitVerdict,
+    /// Verdicts on the limits, in the order of the limits.
+    pub judgements: Vec<BudgetLimitResult>,
+    /// Reasons that concern the whole run.
     pub reasons: Vec<Reason>,
-    /// How long a run should be that decides what this one could not, nanoseconds: twice that most likely does.
-    /// `None` where no length helps, or none is needed.
+    /// Length of the run to ask for, in nanoseconds. If a percentile or a rate is open, a run of
+    /// twice this length most likely decides it. `None` if no length helps, or none is needed.
     pub ask_for_ns: Option<u64>,
 }
 
-/// One limit, and a run by it.
+/// Verdict on a run by one limit.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Judgement {
-    /// Which limit.
+pub struct BudgetLimitResult {
+    /// Limit.
     pub requirement: Requirement,
-    /// What is true of it.
-    pub verdict: Verdict,
-    /// The run's figure, in the quantity's unit; `None` where unknown.
+    /// Verdict.
+    pub verdict: LimitVerdict,
+    /// CPU that decided, which is the worst; `None` if there is one, or threads were observed.
+    pub cpu: Option<u32>,
+    /// Figure of that CPU, or of the run, in the quantity's unit; `None` if unknown.
     pub value: Option<f64>,
-    /// Why it is not simply kept.
+    /// Why the limit is not simply kept, or what PASS assumes.
     pub reasons: Vec<Reason>,
-    /// Who took most of it, if it was broken: of the longest gap, or of the run.
+    /// If the limit is broken: culprits that took most of the longest gap, or of the run.
     pub blame: Vec<Blame>,
 }
 
-/// Somebody who took time.
+/// Culprit of a broken limit.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Blame {
-    /// As what it is booked.
+    /// Share of its time.
     pub share: Share,
-    /// Who; `None` where nobody is named.
+    /// Name; `None` without a name.
     pub name: Option<Name>,
-    /// How much, nanoseconds.
+    /// Time in nanoseconds.
     pub ns: u64,
 }
 
-impl Judged {
+impl CheckVerdict {
     /// Judges a run that was read for this budget.
-    pub fn new(budget: &Budget, evidence: &Evidence) -> Judged {
-        let percentiles = budget.requirements.iter();
-        let percentiles = percentiles.filter(|it| it.quantity.part_above().is_some());
-        // As Bonferroni shares a risk among tests.
-        let risk = RISK / percentiles.count().max(1) as f64;
+    pub fn new(budget: &Budget, evidence: &BudgetEvidence) -> CheckVerdict {
+        let estimated = budget.requirements.iter();
+        let estimated = estimated.filter(|it| it.quantity.is_estimated()).count();
+        // The tests share the risk (Bonferroni). Each limit is tested on each CPU.
+        let risk = RISK / (estimated.max(1) * evidence.cpus.len().max(1)) as f64;
         let about_run = about_run(budget, evidence);
         let is_short = about_run
             .iter()
             .any(|it| matches!(it, Reason::Short { .. }));
         let mut ask_for_ns = Vec::new();
         let judged = budget.requirements.iter().enumerate();
-        let judgements: Vec<Judgement> = judged
+        let judgements: Vec<BudgetLimitResult> = judged
             .map(|(place, requirement)| {
-                let mut judgement = judge(requirement, place, evidence, risk);
-                // What is said of the whole run is not said of each limit again.
+                let mut judgement = judge_worst(requirement, place, evidence, risk);
+                // Reasons of the whole run are not repeated for each limit.
                 judgement.reasons.retain(|it| !about_run.contains(it));
                 if is_short {
-                    judgement.verdict = judgement.verdict.max(Verdict::CannotTell);
+                    judgement.verdict = judgement.verdict.max(LimitVerdict::CannotTell);
                 }
-                let needed = judgement.reasons.iter().filter_map(|reason| match reason {
-                    Reason::TooFew { needed, .. } => Some(*needed),
+                let of_cpu = evidence.of(judgement.cpu);
+                let needed_ns = judgement.reasons.iter().filter_map(|reason| match reason {
+                    Reason::TooFew { needed, .. } => {
+                        Some(needed.and_then(|needed| length_for(of_cpu, needed)))
+                    }
+                    Reason::TooShort { needed_ns } | Reason::Unmet { needed_ns, .. } => {
+                        Some(*needed_ns)
+                    }
                     _ => None,
                 });
-                ask_for_ns.extend(needed.map(|needed| length_for(evidence, needed?)));
+                ask_for_ns.extend(needed_ns);
                 judgement
             })
             .collect();
@@ -110,14 +106,14 @@ impl Judged {
         }));
         let worst = judgements.iter().map(|it| it.verdict).max();
         let of_run = if is_short || !blind_to_all(evidence).is_empty() {
-            Verdict::CannotTell
+            LimitVerdict::CannotTell
         } else if evidence.facts.shares_cpu {
-            Verdict::Warn
+            LimitVerdict::Warn
         } else {
-            Verdict::Pass
+            LimitVerdict::Pass
         };
-        Judged {
-            verdict: worst.unwrap_or(Verdict::Pass).max(of_run),
+        CheckVerdict {
+            verdict: worst.unwrap_or(LimitVerdict::Pass).max(of_run),
             of_run,
             judgements,
             ask_for_ns: ask_for_ns
@@ -129,8 +125,8 @@ impl Judged {
     }
 }
 
-/// What is true of the run whatever is asked.
-fn about_run(budget: &Budget, evidence: &Evidence) -> Vec<Reason> {
+/// Returns the reasons that concern the run, whatever its limits are.
+fn about_run(budget: &Budget, evidence: &BudgetEvidence) -> Vec<Reason> {
     let length_ns = evidence.length_ns;
     let short = budget.runtime_ns.filter(|asked_ns| length_ns < *asked_ns);
     let short = short.map(|asked_ns| Reason::Short {
@@ -138,21 +134,32 @@ fn about_run(budget: &Budget, evidence: &Evidence) -> Vec<Reason> {
         asked_ns,
     });
     let shared = evidence.facts.shares_cpu.then_some(Reason::SharedCpus);
-    let others = [shared, unseen_below(evidence)].into_iter().flatten();
+    let others = [shared, unseen_below(evidence), of_gaps(budget, evidence)];
+    let others = others.into_iter().flatten();
     let blind = blind(blind_to_all(evidence)).into_iter();
     short.into_iter().chain(blind).chain(others).collect()
 }
 
-/// What hides the answer to any question.
-fn blind_to_all(evidence: &Evidence) -> Vec<BlindSpot> {
+/// Returns the blind spots that hide the answer to any question.
+fn blind_to_all(evidence: &BudgetEvidence) -> Vec<BlindSpot> {
     let coverage = evidence.coverage();
     let mut spots = coverage.blind_spots(Question::Often(f64::INFINITY));
     let of_own_kernel = coverage.blind_spots(Question::TakenAs(Share::Irq));
-    spots.retain(|it| it.hides() == Hides::Time && of_own_kernel.contains(it));
+    spots.retain(|it| it.hides() == HiddenKind::Time && of_own_kernel.contains(it));
     spots
 }
 
-fn unseen_below(evidence: &Evidence) -> Option<Reason> {
+/// Returns a warning if percentiles of gaps are limited without a rate: more short gaps make them
+/// smaller.
+fn of_gaps(budget: &Budget, evidence: &BudgetEvidence) -> Option<Reason> {
+    let is = |of: fn(&Quantity) -> bool| budget.requirements.iter().any(|it| of(&it.quantity));
+    let has_percentile = is(|it| matches!(it, Quantity::Percentile(_)));
+    let has_rate = is(|it| matches!(it, Quantity::GapsAbove(_)));
+    let is_of_gaps = evidence.sample.summary.wakeups.is_none();
+    (is_of_gaps && has_percentile && !has_rate).then_some(Reason::OfGaps)
+}
+
+fn unseen_below(evidence: &BudgetEvidence) -> Option<Reason> {
     let whole = &evidence.sample.whole;
     let ns = whole.share_ns(Share::HvOrHw).filter(|ns| *ns > 0)?;
     let is_below = evidence.coverage().watched.has_layer_below && ns <= whole.noise_ns;
@@ -161,19 +168,52 @@ fn unseen_below(evidence: &Evidence) -> Option<Reason> {
     })
 }
 
-/// How long a run has so many values, by how often this one had.
-fn length_for(evidence: &Evidence, values: u64) -> Option<u64> {
+/// Returns the length of a run with this number of values, at the rate of this run, in nanoseconds.
+fn length_for(evidence: &BudgetEvidence, values: u64) -> Option<u64> {
     let count = evidence.count();
     let ns = evidence.length_ns as f64 * values as f64 / count as f64;
     (count > 0 && ns < u64::MAX as f64).then_some(ns as u64)
 }
 
-fn judge(requirement: &Requirement, place: usize, evidence: &Evidence, risk: f64) -> Judgement {
+/// Judges the worst CPU: a thread runs on one CPU, and gains nothing if another one is quieter.
+fn judge_worst(
+    requirement: &Requirement,
+    place: usize,
+    evidence: &BudgetEvidence,
+    risk: f64,
+) -> BudgetLimitResult {
+    let of_cpus = evidence
+        .cpus
+        .iter()
+        .map(|(cpu, evidence)| BudgetLimitResult {
+            cpu: Some(*cpu),
+            ..judge(requirement, place, evidence, risk)
+        });
+    let is_worse = |one: &BudgetLimitResult, other: &BudgetLimitResult| {
+        let by_value = one.value.partial_cmp(&other.value);
+        (one.verdict.cmp(&other.verdict)).then(by_value.unwrap_or(Ordering::Equal))
+            == Ordering::Greater
+    };
+    // Of equal verdicts the first counts.
+    let worst = of_cpus.reduce(|worst, other| match is_worse(&other, &worst) {
+        true => other,
+        false => worst,
+    });
+    worst.unwrap_or_else(|| judge(requirement, place, evidence, risk))
+}
+
+fn judge(
+    requirement: &Requirement,
+    place: usize,
+    evidence: &BudgetEvidence,
+    risk: f64,
+) -> BudgetLimitResult {
     let mut found = match &requirement.quantity {
         Quantity::Max => longest(requirement, evidence),
         Quantity::Percentile(_) => percentile(requirement, place, evidence, risk),
-        Quantity::Noise => of_run(requirement, evidence, Figure::Noise),
-        Quantity::Gaps => of_run(requirement, evidence, Figure::Gaps),
+        Quantity::Noise => of_run(requirement, evidence, ComparedFigure::Noise),
+        Quantity::Gaps => of_run(requirement, evidence, ComparedFigure::Gaps),
+        Quantity::GapsAbove(ns) => rate(requirement, place, *ns, evidence, risk),
         Quantity::Share(share) => {
             let bounds = Bounds::of_share(&evidence.sample, *share);
             part(requirement, evidence, bounds, Question::TakenAs(*share))
@@ -185,70 +225,26 @@ fn judge(requirement: &Requirement, place: usize, evidence: &Evidence, risk: f64
         }
     };
     let is_above = |limit: f64| found.value.is_some_and(|value| value > limit);
-    if found.verdict == Verdict::Pass && requirement.warn_above.is_some_and(is_above) {
-        found.verdict = Verdict::Warn;
+    if found.verdict == LimitVerdict::Pass && requirement.warn_above.is_some_and(is_above) {
+        found.verdict = LimitVerdict::Warn;
         found.reasons.push(Reason::AboveWarning);
     }
     let blame = match (found.verdict, &requirement.quantity) {
-        (Verdict::Fail, Quantity::Max | Quantity::Percentile(_)) => of_worst(evidence),
-        (Verdict::Fail, quantity) => of_all(evidence, quantity),
+        (LimitVerdict::Fail, quantity) if quantity.is_broken_by_the_longest() => of_worst(evidence),
+        (LimitVerdict::Fail, quantity) => of_all(evidence, quantity),
         _ => Vec::new(),
     };
-    Judgement {
+    BudgetLimitResult {
         requirement: requirement.clone(),
         verdict: found.verdict,
+        cpu: None,
         value: found.value,
         reasons: found.reasons,
         blame,
     }
 }
 
-/// What a run says of one limit.
-struct Found {
-    verdict: Verdict,
-    value: Option<f64>,
-    reasons: Vec<Reason>,
-}
-
-impl Found {
-    fn kept(value: f64) -> Found {
-        Found {
-            verdict: Verdict::Pass,
-            value: Some(value),
-            reasons: Vec::new(),
-        }
-    }
-
-    fn broken(value: f64) -> Found {
-        Found {
-            verdict: Verdict::Fail,
-            value: Some(value),
-            reasons: vec![Reason::Above],
-        }
-    }
-
-    fn open(value: Option<f64>, reasons: Vec<Reason>) -> Found {
-        Found {
-            verdict: Verdict::CannotTell,
-            value,
-            reasons,
-        }
-    }
-
-    /// Kept, unless the recording could not see what is asked.
-    fn kept_but_for(value: f64, spots: Vec<BlindSpot>) -> Found {
-        match spots.is_empty() {
-            true => Found::kept(value),
-            false => Found::open(Some(value), blind(spots)),
-        }
-    }
-}
-
-fn blind(spots: Vec<BlindSpot>) -> Vec<Reason> {
-    spots.into_iter().map(Reason::Blind).collect()
-}
-
-fn longest(requirement: &Requirement, evidence: &Evidence) -> Found {
+fn longest(requirement: &Requirement, evidence: &BudgetEvidence) -> Found {
     let max_ns = evidence.sample.whole.max_gap_ns as f64;
     if max_ns > requirement.at_most {
         return Found::broken(max_ns);
@@ -257,51 +253,8 @@ fn longest(requirement: &Requirement, evidence: &Evidence) -> Found {
     Found::kept_but_for(max_ns, evidence.coverage().blind_spots(question))
 }
 
-fn percentile(requirement: &Requirement, place: usize, evidence: &Evidence, risk: f64) -> Found {
-    let part = requirement.quantity.part_above().unwrap_or(0.0);
-    let whole = &evidence.sample.whole;
-    let [length_ns] = whole.lengths.at_quantiles([1.0 - part]);
-    let count = evidence.count();
-    let edge = length_ns.min(whole.max_gap_ns) as f64;
-    // A length is known to three digits, and how many are above the limit exactly.
-    let value = match whole.above[place] as f64 <= part * count as f64 {
-        true => edge.min(requirement.at_most),
-        false => edge,
-    };
-    let question = Question::Often(requirement.at_most);
-    // Those that were lost are counted as if each were above.
-    let (lost, hidden): (Vec<_>, Vec<_>) = evidence
-        .coverage()
-        .blind_spots(question)
-        .into_iter()
-        .partition(|it| it.hides() == Hides::StatedCount);
-    // Values that are missing below the limit make all others look more frequent than they are.
-    let is_cut = |it: &BlindSpot| matches!(it.hidden(), Hidden::Threshold { .. });
-    if hidden.iter().any(is_cut) {
-        return Found::open(Some(value), blind(hidden));
-    }
-    if count == 0 {
-        return Found::open(None, [vec![Reason::NoValues], blind(hidden)].concat());
-    }
-    let Some(odds) = evidence.odds(place, requirement.at_most as u64, risk) else {
-        let short = vec![Reason::TooShortToCut];
-        return Found::open(Some(value), [short, blind(hidden)].concat());
-    };
-    match odds.decide(part) {
-        Decision::Kept => Found::kept_but_for(value, hidden),
-        Decision::Broken => Found::broken(value),
-        Decision::Open => {
-            let needed = odds.count_to_ask_for(part).ceil();
-            // A float that is too large for a u64 becomes the largest.
-            let needed = (needed < u64::MAX as f64).then_some((needed as u64).max(count));
-            let few = vec![Reason::TooFew { count, needed }];
-            Found::open(Some(value), [few, blind(lost), blind(hidden)].concat())
-        }
-    }
-}
-
-/// A figure of all gaps of the run.
-fn of_run(requirement: &Requirement, evidence: &Evidence, figure: Figure) -> Found {
+/// Judges a figure of all gaps of the run.
+fn of_run(requirement: &Requirement, evidence: &BudgetEvidence, figure: ComparedFigure) -> Found {
     let spots = evidence.coverage().blind_spots(Question::Taken);
     match figure.of(&evidence.sample.whole) {
         None => Found::open(None, [vec![Reason::NoRuntime], blind(spots)].concat()),
@@ -310,10 +263,10 @@ fn of_run(requirement: &Requirement, evidence: &Evidence, figure: Figure) -> Fou
     }
 }
 
-/// What somebody had of the run.
+/// Judges the time of a share or of culprits.
 fn part(
     requirement: &Requirement,
-    evidence: &Evidence,
+    evidence: &BudgetEvidence,
     bounds: Option<Bounds>,
     question: Question,
 ) -> Found {
@@ -323,14 +276,14 @@ fn part(
     let Some(bounds) = bounds else {
         return Found::open(None, blind(spots));
     };
-    // More than there was of a CPU is damage, and says nothing of what was less.
+    // Gaps that are longer than the runtime are damage, and prove nothing about less.
     if runtime_ns == 0 || evidence.sample.whole.noise_ns > runtime_ns {
         return Found::open(None, [vec![Reason::NoRuntime], blind(spots)].concat());
     }
     let value = percent(bounds.booked_ns);
     let (owners, hidden): (Vec<_>, Vec<_>) = spots
         .into_iter()
-        .partition(|it| it.hides() == Hides::Owners);
+        .partition(|it| it.hides() == HiddenKind::Owners);
     if percent(bounds.at_least_ns) > requirement.at_most {
         Found::broken(value)
     } else if percent(bounds.at_most_ns) > requirement.at_most {
@@ -350,8 +303,8 @@ fn part(
     }
 }
 
-fn of_worst(evidence: &Evidence) -> Vec<Blame> {
-    let parts = evidence.worst().map(|it| &it.parts);
+fn of_worst(evidence: &BudgetEvidence) -> Vec<Blame> {
+    let parts = evidence.worst(None).map(|it| &it.parts);
     let blame = parts.into_iter().flatten().map(|part| Blame {
         share: part.share,
         name: part.source.clone(),
@@ -360,8 +313,9 @@ fn of_worst(evidence: &Evidence) -> Vec<Blame> {
     largest(blame.collect())
 }
 
-/// Of the whole run, as far as the quantity holds it: by name, and what is booked to nobody.
-fn of_all(evidence: &Evidence, quantity: &Quantity) -> Vec<Blame> {
+/// Returns the largest parts of the whole run that the quantity covers: by name, and without a
+/// name.
+fn of_all(evidence: &BudgetEvidence, quantity: &Quantity) -> Vec<Blame> {
     let (under, culprit) = match quantity {
         Quantity::Share(share) => (Some(*share), None),
         Quantity::Culprit(culprit) => (culprit.share, Some(culprit)),
@@ -370,7 +324,7 @@ fn of_all(evidence: &Evidence, quantity: &Quantity) -> Vec<Blame> {
     let whole = &evidence.sample.whole;
     let cpus = &evidence.sample.summary.cpus;
     let sources = cpus.iter().flat_map(|cpu| &cpu.sources);
-    // One may have had part on several CPUs.
+    // A culprit may have taken time on several CPUs.
     let mut sums: BTreeMap<(Share, Option<&Name>), u64> = BTreeMap::new();
     if culprit.is_none() {
         for share in Share::ALL {

@@ -1,18 +1,22 @@
-//! Whether a run keeps a budget, decided from its figures and from what they are worth.
+//! Whether a run keeps a budget, decided from its figures and their uncertainty.
 //!
-//! What a run had is exact: its longest gap, its noise, what a share took. Such a limit is decided by the run itself,
-//! as far as nothing was lost and nothing stays unexplained that could be over it. A percentile says more than a run
-//! has seen: it is decided by how many values there were ([`odds`]).
+//! Some figures of a run are exact: its longest gap, its noise, the time of a share. The run itself
+//! decides such a limit, unless records were lost, or unexplained time could exceed the limit. A
+//! percentile or a rate is a statement about more than this run. The number of values decides it
+//! ([`odds`]).
 
 mod budget;
+mod estimate;
 mod evidence;
+mod found;
 mod joined;
 mod judge;
 pub(crate) mod odds;
 mod reason;
 
-pub use budget::{Budget, Culprit, Quantity, Requirement};
-pub use evidence::{Evidence, EvidenceReader};
+pub use budget::{Budget, CulpritPattern, Quantity, Requirement};
+pub use evidence::{BudgetEvidence, EvidenceReader};
+pub use found::LimitVerdict;
 pub use joined::JoinedEvidenceReader;
-pub use judge::{Blame, Judged, Judgement, Verdict};
+pub use judge::{Blame, BudgetLimitResult, CheckVerdict};
 pub use reason::Reason;

@@ -1,58 +1,84 @@
-//! Why a verdict is as it is.
+//! Reasons for a verdict.
 
 use std::fmt;
 
 use serde::Serialize;
-use vmnoise_events::Share;
 use vmnoise_events::coverage::BlindSpot;
+use vmnoise_events::{Share, human};
 
-/// One reason. Times are in nanoseconds.
+use super::evidence::WINDOWS;
+use super::odds::ENOUGH_WINDOWS;
+
+/// Reason for a verdict. Times are in nanoseconds.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(tag = "reason", rename_all = "snake_case")]
 pub enum Reason {
-    /// It is above the limit.
+    /// The figure is above the limit.
     Above,
-    /// It is above what is a warning.
+    /// The figure is above its warning.
     AboveWarning,
-    /// So few values do not tell, one way or the other.
+    /// There are too few values for a verdict.
     TooFew {
-        /// How many there were.
+        /// Number of values.
         count: u64,
-        /// How many to ask for; `None` where more than a u64 would be needed.
+        /// Number to ask for; `None` if a u64 cannot hold it.
         needed: Option<u64>,
     },
-    /// There was no value.
+    /// The run is too short to decide a rate.
+    TooShort {
+        /// Length of the run to ask for; `None` if no length decides.
+        needed_ns: Option<u64>,
+    },
+    /// No more values are above the limit than allowed, but the run may have missed bursts of them.
+    Unmet {
+        /// Limit of the values.
+        above_ns: u64,
+        /// Number of windows of the run with such values.
+        windows: usize,
+        /// Length of a run that would have met the bursts; `None` if no length would.
+        needed_ns: Option<u64>,
+    },
+    /// The limit is kept under an assumption about bursts of values above it.
+    Assuming {
+        /// Limit of the values.
+        above_ns: u64,
+        /// Longest burst that is assumed; `None` if bursts are assumed to be as in this run.
+        burst_ns: Option<u64>,
+    },
+    /// A percentile of gaps shrinks if there are more short gaps.
+    OfGaps,
+    /// There was no gap and no wake-up.
     NoValues,
-    /// No CPU ran for as long as its gaps are.
+    /// The measured time is 0, or shorter than its gaps.
     NoRuntime,
-    /// The run was too short to see how much its values depend on one another.
+    /// The run is too short to show how alike its values are.
     TooShortToCut,
-    /// The run was shorter than was asked for.
+    /// The run was shorter than required.
     Short {
-        /// How long it was.
+        /// Length of the run.
         length_ns: u64,
-        /// What was asked for.
+        /// Required length.
         asked_ns: u64,
     },
-    /// Nobody in this run has such a name.
+    /// No culprit in this run has such a name.
     Nobody,
-    /// So much besides may be of this share or culprit.
+    /// The share or the culprit may have had more time.
     MayBe {
-        /// What is at most, in percent of the runtime.
+        /// Upper bound, in percent of the runtime.
         at_most_percent: f64,
-        /// As what it is booked.
+        /// Shares that may contain more of its time.
         booked_as: Vec<Share>,
-        /// What of it follows from the bound between the clocks.
+        /// Part of this bound that is clock error, in percent of the runtime.
         clock_percent: f64,
     },
-    /// The tool's own threads ran on measured CPUs, and are part of the noise.
+    /// Threads of vmnoise ran on measured CPUs, and are part of the noise.
     SharedCpus,
-    /// What the hypervisor below this machine took could not be seen.
+    /// Time that the hypervisor below this machine took is not visible.
     UnseenBelow {
-        /// How much no probe explains, in percent of the noise.
+        /// Time that no probe explains, in percent of the noise.
         percent: f64,
     },
-    /// The recording could not see it.
+    /// The recording could not see a fact on which the answer depends.
     #[serde(untagged)]
     Blind(BlindSpot),
 }
@@ -62,32 +88,77 @@ impl fmt::Display for Reason {
         let seconds = |ns: u64| ns as f64 / 1e9;
         match self {
             Reason::Above => f.write_str("above the limit"),
-            Reason::AboveWarning => f.write_str("within the limit, and above the warning"),
+            Reason::AboveWarning => f.write_str("within the limit, but above the warning"),
             Reason::TooFew {
                 count,
                 needed: Some(needed),
-            } => write!(f, "{count} values do not tell; ask for {needed}"),
+            } => write!(f, "{count} values are too few for a verdict; record {needed}"),
             Reason::TooFew {
                 count,
                 needed: None,
-            } => write!(f, "{count} values do not tell, nor would any number"),
-            Reason::NoValues => f.write_str("there was no gap to take a percentile of"),
+            } => write!(
+                f,
+                "{count} values are too few for a verdict, and so is any number; set another limit"
+            ),
+            Reason::TooShort {
+                needed_ns: Some(needed_ns),
+            } => write!(
+                f,
+                "the run is too short for a verdict; measure for {:.0} s",
+                seconds(*needed_ns).ceil()
+            ),
+            Reason::TooShort { needed_ns: None } => {
+                f.write_str("no run shows that there are no such gaps at all; allow more than 0")
+            }
+            Reason::Unmet {
+                above_ns, windows, ..
+            } => write!(
+                f,
+                "values above {} may come in bursts that this run missed: {windows} of its {WINDOWS} windows \
+                 have any, and {ENOUGH_WINDOWS} would show how they come; measure for longer",
+                human(*above_ns)
+            ),
+            Reason::Assuming {
+                above_ns,
+                burst_ns: Some(burst_ns),
+            } => write!(
+                f,
+                "assumes that values above {} come in bursts of at most {}, no closer together than other values",
+                human(*above_ns),
+                human(*burst_ns)
+            ),
+            Reason::Assuming {
+                above_ns,
+                burst_ns: None,
+            } => write!(
+                f,
+                "assumes that values above {} come in no longer bursts than in this run",
+                human(*above_ns)
+            ),
+            Reason::OfGaps => f.write_str(
+                "more short gaps make a percentile smaller; limit the rate of long gaps, too (--limit \
+                 'gaps>20us=5')",
+            ),
+            Reason::NoValues => f.write_str(
+                "no gap or wake-up was recorded, so there is no percentile; record for longer",
+            ),
             Reason::NoRuntime => {
-                f.write_str("no CPU ran for as long as its gaps are; record again")
+                f.write_str("the measured time is 0, or shorter than its gaps; record again")
             }
-            Reason::TooShortToCut => {
-                f.write_str("the run is too short to see how much its values depend on one another")
-            }
+            Reason::TooShortToCut => f.write_str(
+                "the run is too short to cut into windows, which show how alike its values are; record for \
+                 longer",
+            ),
             Reason::Short {
                 length_ns,
                 asked_ns,
             } => write!(
                 f,
-                "the run was {:.3} s long, and {:.3} s were asked for",
+                "the run was {:.3} s long, and {:.3} s are required; record for longer",
                 seconds(*length_ns),
                 seconds(*asked_ns)
             ),
-            Reason::Nobody => f.write_str("nobody in this run has such a name"),
+            Reason::Nobody => f.write_str("no culprit in this run has such a name"),
             Reason::MayBe {
                 at_most_percent,
                 booked_as,
@@ -96,10 +167,10 @@ impl fmt::Display for Reason {
                 write!(f, "it may be up to {at_most_percent:.4} %")?;
                 if !booked_as.is_empty() {
                     let names: Vec<&str> = booked_as.iter().map(|share| share.name()).collect();
-                    write!(f, ": what is booked as {} may be of it", names.join(", "))?;
+                    write!(f, ": time of {} may belong to it", names.join(", "))?;
                 }
                 match *clock_percent > 0.0 {
-                    true => write!(f, "; the clocks' bound is {clock_percent:.4} % of that"),
+                    true => write!(f, "; this includes a clock error of {clock_percent:.4} %"),
                     false => Ok(()),
                 }
             }
@@ -108,7 +179,8 @@ impl fmt::Display for Reason {
             }
             Reason::UnseenBelow { percent } => write!(
                 f,
-                "no probe explains {percent:.1} % of the noise: what the hypervisor below this machine took is not seen here"
+                "no probe explains {percent:.1} % of the noise: time that the hypervisor took is not visible \
+                 here; measure on the host"
             ),
             Reason::Blind(spot) => spot.fmt(f),
         }

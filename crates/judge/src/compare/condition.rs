@@ -1,55 +1,60 @@
 //! Whether a condition holds for a run, as far as its recording could see.
 
-use vmnoise_events::coverage::{BlindSpot, Hides, Question};
+use vmnoise_events::coverage::{BlindSpot, HiddenKind, Question};
 
-use super::measured::{Measured, Of};
-use super::{Context, Figure, OfReason, Sample};
+use super::measured::{Of, RunFigures};
+use super::{ComparedFigure, LatencyContext, OfReason, RunSample};
 use crate::bounds::Bounds;
 
-/// What a run has of a condition.
+/// Answer of a run to a condition.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Answer {
-    /// The run's figure, in its unit; `None` where unknown.
+pub struct ConditionAnswer {
+    /// Figure of the run, in its unit; `None` if unknown.
     pub value: Option<f64>,
-    /// Whether the condition holds; `None` where unknown.
+    /// Whether the condition holds; `None` if unknown.
     pub holds: Option<bool>,
-    /// What the recording could not see, where that is why.
+    /// Blind spots that are the reason for an unknown answer.
     pub blind_spots: Vec<BlindSpot>,
 }
 
-impl Measured {
-    /// Whether a condition on a figure holds, which compares it with this limit.
-    pub fn answer(&self, figure: &Figure, limit: f64, holds: &dyn Fn(f64) -> bool) -> Answer {
+impl RunFigures {
+    /// Returns whether a condition holds that compares a figure with this limit.
+    pub fn answer(
+        &self,
+        figure: &ComparedFigure,
+        limit: f64,
+        holds: &dyn Fn(f64) -> bool,
+    ) -> ConditionAnswer {
         let value = self.figure(figure);
         let spots = self.coverage.blind_spots(question(figure, limit));
         let Some(least_most) = value.map(|value| self.range(figure, value)) else {
-            return Answer {
+            return ConditionAnswer {
                 value,
                 holds: None,
                 blind_spots: spots,
             };
         };
-        // Bounds have counted whoever may have had the time of others.
+        // The bounds already contain time whose owner is unknown.
         let (owners, hidden): (Vec<_>, Vec<_>) = spots
             .into_iter()
-            .partition(|it| it.hides() == Hides::Owners);
+            .partition(|it| it.hides() == HiddenKind::Owners);
         match least_most.map(holds) {
-            [true, true] => Answer {
+            [true, true] => ConditionAnswer {
                 value,
                 holds: Some(true),
                 blind_spots: Vec::new(),
             },
-            [false, false] if hidden.is_empty() => Answer {
+            [false, false] if hidden.is_empty() => ConditionAnswer {
                 value,
                 holds: Some(false),
                 blind_spots: Vec::new(),
             },
-            [false, false] => Answer {
+            [false, false] => ConditionAnswer {
                 value,
                 holds: None,
                 blind_spots: hidden,
             },
-            _ => Answer {
+            _ => ConditionAnswer {
                 value,
                 holds: None,
                 blind_spots: [owners, hidden].concat(),
@@ -57,10 +62,10 @@ impl Measured {
         }
     }
 
-    /// Between what the figure is, by what was recorded.
-    fn range(&self, figure: &Figure, value: f64) -> [f64; 2] {
+    /// Returns the bounds of a figure, as far as recorded.
+    fn range(&self, figure: &ComparedFigure, value: f64) -> [f64; 2] {
         match (figure, &self.of) {
-            (Figure::Share(share), Of::Cpus(sample)) => {
+            (ComparedFigure::Share(share), Of::Cpus(sample)) => {
                 let bounds = Bounds::of_share(sample, *share);
                 let percent = |ns| percent_of(sample, ns);
                 bounds.map_or([value; 2], |it| {
@@ -72,20 +77,27 @@ impl Measured {
     }
 }
 
-fn percent_of(sample: &Sample, ns: u64) -> f64 {
+fn percent_of(sample: &RunSample, ns: u64) -> f64 {
     ns as f64 * 100.0 / sample.whole.runtime_ns.max(1) as f64
 }
 
-/// What such a condition asks of a recording.
-fn question(figure: &Figure, limit: f64) -> Question {
+/// Returns the question that such a condition asks of a recording.
+fn question(figure: &ComparedFigure, limit: f64) -> Question {
     const ALL: u16 = 10_000;
     match figure {
-        Figure::Noise | Figure::Gaps | Figure::Missed | Figure::Exits => Question::Taken,
-        Figure::Percentile(ALL) | Figure::Latency(Context::User, ALL) => Question::Longest(limit),
-        Figure::Latency(Context::Irq | Context::Thread, ALL) => Question::Longest(limit),
-        Figure::Percentile(_) | Figure::Latency(..) => Question::Often(limit),
-        Figure::Share(share) | Figure::Delay(share) => Question::TakenAs(*share),
-        Figure::Reason(_, OfReason::Max) => Question::Longest(limit),
-        Figure::Reason(..) => Question::Taken,
+        ComparedFigure::Noise
+        | ComparedFigure::Gaps
+        | ComparedFigure::Missed
+        | ComparedFigure::Exits => Question::Taken,
+        ComparedFigure::Percentile(ALL) | ComparedFigure::Latency(LatencyContext::User, ALL) => {
+            Question::Longest(limit)
+        }
+        ComparedFigure::Latency(LatencyContext::Irq | LatencyContext::Thread, ALL) => {
+            Question::Longest(limit)
+        }
+        ComparedFigure::Percentile(_) | ComparedFigure::Latency(..) => Question::Often(limit),
+        ComparedFigure::Share(share) | ComparedFigure::Delay(share) => Question::TakenAs(*share),
+        ComparedFigure::Reason(_, OfReason::Max) => Question::Longest(limit),
+        ComparedFigure::Reason(..) => Question::Taken,
     }
 }

@@ -1,39 +1,39 @@
-//! Exits of a run, cut into windows by what the kernel had counted until then.
+//! Exits of a run, cut into windows by the kernel's counts.
 
 use std::collections::BTreeMap;
 
 use vmnoise_events::{Event, ExitFilter, Name, RunFacts, ShareMap};
 
-use super::figure::{Figure, OfReason};
+use super::figure::{ComparedFigure, OfReason};
 use vmnoise_explain::{ExitExplainer, ExitsRun};
 use vmnoise_explain::{ExitsSummary, ReasonExits};
 use vmnoise_explain::{floor_ns, next_floor_ns};
 
-/// Exits of some time, over all vCPUs that were asked for. The kernel counts them itself: nothing
-/// is missing where the stream lost any.
+/// Exits of some time, over all selected vCPUs. The kernel counts them itself, so nothing is
+/// missing if the stream lost records.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub(super) struct ExitWindow {
-    /// How long the vCPUs were there, from their first entry to their last, all together.
+    /// Time from the first entry to the last of each vCPU, all together, in nanoseconds.
     pub(super) span_ns: u64,
     exits: u64,
-    /// Without the sleep that the guests asked for.
+    /// Length of all exits without the sleep that the guests asked for, in nanoseconds.
     pub(super) noise_ns: u64,
     shares_ns: ShareMap<Option<u64>>,
     reasons: BTreeMap<Name, Reason>,
 }
 
-/// The exits for one reason.
+/// Exits for one reason.
 #[derive(Debug, Clone, PartialEq, Default)]
 struct Reason {
     count: u64,
     total_ns: u64,
     max_ns: u64,
-    /// By where the bucket of their length begins, nanoseconds.
+    /// Number of exits for each bucket of lengths, by the bucket's lower edge in nanoseconds.
     lengths: BTreeMap<u64, u64>,
 }
 
 impl ExitWindow {
-    /// All that was counted so far. A run's totals were found possible before: no sum overflows.
+    /// Returns all counts so far. The totals of a run were checked before, so no sum overflows.
     fn so_far(summary: &ExitsSummary) -> ExitWindow {
         let mut window = ExitWindow {
             shares_ns: ShareMap::from_fn(|_| Some(0)),
@@ -55,7 +55,7 @@ impl ExitWindow {
         window
     }
 
-    /// What came since `before`.
+    /// Returns the counts since `before`.
     fn since(&self, before: &ExitWindow) -> ExitWindow {
         let nothing = Reason::default();
         let reasons = self.reasons.iter().map(|(name, reason)| {
@@ -74,22 +74,24 @@ impl ExitWindow {
         }
     }
 
-    /// Why there were any.
+    /// Returns the reasons of the exits.
     pub(super) fn reasons(&self) -> impl Iterator<Item = &Name> {
         self.reasons.keys()
     }
 
-    /// The figure, in its unit; `None` where it is not known. A length is 0 where there was no exit.
-    pub(super) fn figure(&self, figure: &Figure) -> Option<f64> {
+    /// Returns the figure, in its unit; `None` if unknown. Without exits, their length is 0.
+    pub(super) fn figure(&self, figure: &ComparedFigure) -> Option<f64> {
         let has_time = self.span_ns > 0;
-        // The kernel is read while it counts: an exit may be in one of two sums.
+        // The kernel counts while it is read, so an exit may be in only one of two sums.
         let percent = |ns: u64| ns.min(self.span_ns) as f64 * 100.0 / self.span_ns as f64;
         let per_second = |count: u64| count as f64 * 1e9 / self.span_ns as f64;
         match figure {
-            Figure::Noise => has_time.then(|| percent(self.noise_ns)),
-            Figure::Exits => has_time.then(|| per_second(self.exits)),
-            Figure::Share(share) => self.shares_ns[*share].filter(|_| has_time).map(percent),
-            Figure::Reason(name, what) => {
+            ComparedFigure::Noise => has_time.then(|| percent(self.noise_ns)),
+            ComparedFigure::Exits => has_time.then(|| per_second(self.exits)),
+            ComparedFigure::Share(share) => {
+                self.shares_ns[*share].filter(|_| has_time).map(percent)
+            }
+            ComparedFigure::Reason(name, what) => {
                 let nothing = Reason::default();
                 let mut reasons = self.reasons.iter();
                 let found = reasons.find(|(known, _)| known.eq_ignore_ascii_case(name));
@@ -116,7 +118,8 @@ impl Reason {
         }
     }
 
-    /// The longest of a window is only known to the bucket, unless it is the longest so far.
+    /// Returns the exits since `before`. The longest one is exact if it is the longest so far;
+    /// otherwise only its bucket is known.
     fn since(&self, before: &Reason) -> Reason {
         let lengths = self.lengths.iter().map(|(floor_ns, count)| {
             let before = before.lengths.get(floor_ns).copied().unwrap_or(0);
@@ -149,39 +152,39 @@ impl Reason {
     }
 }
 
-/// The longest length in the bucket that begins here.
+/// Returns the longest length in the bucket that begins here.
 fn edge_ns(floor_ns: u64) -> u64 {
     next_floor_ns(floor_ns) - 1
 }
 
-/// Takes the events of a run over vCPUs.
+/// Computes a sample from the events of a run over vCPUs.
 #[derive(Debug)]
 pub(super) struct ExitSampler {
     explainer: ExitExplainer,
     filter: ExitFilter,
     window_ns: u64,
-    /// CLOCK_MONOTONIC in nanoseconds; `None` before the first watermark.
+    /// End of the open window, CLOCK_MONOTONIC in nanoseconds; `None` before the first watermark.
     window_end_ns: Option<u64>,
     now_ns: u64,
     counted: ExitWindow,
     windows: Vec<ExitWindow>,
 }
 
-/// A run over vCPUs as it is compared.
+/// Figures of a run over vCPUs for a comparison.
 #[derive(Debug)]
 pub(super) struct ExitSample {
     pub(super) whole: ExitWindow,
     pub(super) windows: Vec<ExitWindow>,
-    /// Which reasons were asked for: of others nothing is known.
+    /// Selected reasons; the others are unknown.
     pub(super) filter: ExitFilter,
     pub(super) run: ExitsRun,
 }
 
 impl ExitSample {
-    /// As [`ExitWindow::figure`], where the run was asked for it.
-    pub(super) fn figure(&self, window: &ExitWindow, figure: &Figure) -> Option<f64> {
+    /// Returns [`ExitWindow::figure`], or `None` if the reason was not selected.
+    pub(super) fn figure(&self, window: &ExitWindow, figure: &ComparedFigure) -> Option<f64> {
         match figure {
-            Figure::Reason(name, _) if !self.filter.takes_reason(name) => None,
+            ComparedFigure::Reason(name, _) if !self.filter.takes_reason(name) => None,
             _ => window.figure(figure),
         }
     }
@@ -214,8 +217,8 @@ impl ExitSampler {
         }
     }
 
-    /// The last count comes behind the last watermark: with it a window that was more than half over
-    /// is whole.
+    /// Returns the sample. The last count comes after the last watermark, so it completes a window
+    /// of which more than half was over.
     pub(super) fn finish(mut self) -> ExitSample {
         let half_ns = self.window_ns / 2;
         if self
@@ -233,8 +236,8 @@ impl ExitSampler {
         }
     }
 
-    /// Makes a window of what was counted since the last; not before anything was: counts come
-    /// each second only, and a vCPU that sleeps through it has none.
+    /// Closes the window with the counts since the last one; returns whether it did. Without new
+    /// counts it does not: counts come once a second, and a vCPU that sleeps has none.
     fn close(&mut self) -> bool {
         let counted = ExitWindow::so_far(&self.explainer.exits());
         let window = counted.since(&self.counted);

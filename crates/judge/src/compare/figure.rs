@@ -1,14 +1,14 @@
-//! What is compared.
+//! Figures that are compared.
 
 use std::borrow::Cow;
 
-use vmnoise_events::{Name, Share, Workload};
+use vmnoise_events::{MeasuringCommand, Name, Share};
 
 use super::sample::Window;
 
-/// What recordings hold that can be compared with one another.
+/// Kind of data in recordings that can be compared.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Kind {
+pub enum RecordingKind {
     /// Gaps of polling threads, microVMs or observed threads.
     Gaps,
     /// Wake-ups of periodic tasks.
@@ -17,94 +17,101 @@ pub enum Kind {
     Exits,
 }
 
-impl Kind {
+impl RecordingKind {
     /// Every kind.
-    pub const ALL: [Kind; 3] = [Kind::Gaps, Kind::Wakeups, Kind::Exits];
+    pub const ALL: [RecordingKind; 3] = [
+        RecordingKind::Gaps,
+        RecordingKind::Wakeups,
+        RecordingKind::Exits,
+    ];
 
-    /// What recordings of this workload hold.
-    pub const fn of(workload: Workload) -> Kind {
+    /// Returns the kind of data in recordings of this workload.
+    pub const fn of(workload: MeasuringCommand) -> RecordingKind {
         match workload {
-            Workload::Timerlat => Kind::Wakeups,
-            Workload::Exits => Kind::Exits,
-            Workload::Microvm | Workload::Osnoise | Workload::Observed => Kind::Gaps,
+            MeasuringCommand::Timerlat => RecordingKind::Wakeups,
+            MeasuringCommand::Exits => RecordingKind::Exits,
+            MeasuringCommand::Microvm | MeasuringCommand::Osnoise | MeasuringCommand::Observed => {
+                RecordingKind::Gaps
+            }
         }
     }
 
-    /// Recordings say how it went no more often than this, nanoseconds.
+    /// Returns the shortest possible window, in nanoseconds.
     pub const fn shortest_window_ns(self) -> u64 {
         match self {
-            Kind::Gaps | Kind::Wakeups => 1,
-            // The kernel's counts are read each second.
-            Kind::Exits => 1_000_000_000,
+            RecordingKind::Gaps | RecordingKind::Wakeups => 1,
+            // The kernel's counts are read once a second.
+            RecordingKind::Exits => 1_000_000_000,
         }
     }
 
-    /// The word for it.
+    /// Returns its word in results.
     pub const fn name(self) -> &'static str {
         match self {
-            Kind::Gaps => "gaps",
-            Kind::Wakeups => "wakeups",
-            Kind::Exits => "exits",
+            RecordingKind::Gaps => "gaps",
+            RecordingKind::Wakeups => "wakeups",
+            RecordingKind::Exits => "exits",
         }
     }
 }
 
-/// One figure of a run, or of a window of it.
+/// Figure of a run, or of a window of it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Figure {
-    /// All gaps, or all exits without the sleep that the guest asked for, in percent of the runtime.
+pub enum ComparedFigure {
+    /// Length of all gaps, or of all exits without the sleep that the guest asked for, in percent
+    /// of the runtime.
     Noise,
-    /// How many gaps, per second of the runtime.
+    /// Number of gaps, per second of the runtime.
     Gaps,
-    /// The length that so many of ten thousand gaps do not exceed, nanoseconds.
+    /// Length that this number of ten thousand gaps does not exceed, in nanoseconds.
     Percentile(u16),
-    /// What one share took, in percent of the runtime.
+    /// Time of one share, in percent of the runtime.
     Share(Share),
-    /// The latency in a context that so many of ten thousand wake-ups do not exceed, nanoseconds
-    /// from the planned expiry.
-    Latency(Context, u16),
-    /// Expiries that were over before the task could ask for them, per second of the runtime.
+    /// Latency in a context that this number of ten thousand wake-ups does not exceed, in
+    /// nanoseconds from the planned expiry.
+    Latency(LatencyContext, u16),
+    /// Expiries that passed before the task could wait for them, per second of the runtime.
     Missed,
-    /// What one share had of a wake-up on average, nanoseconds.
+    /// Average time of one share in a wake-up, in nanoseconds.
     Delay(Share),
-    /// How many exits, per second of the vCPUs' time.
+    /// Number of exits, per second of the vCPUs' time.
     Exits,
-    /// Of the exits for one reason.
+    /// Figure of the exits for one reason.
     Reason(Name, OfReason),
 }
 
-/// Where a task is when its latency is taken.
+/// Context in which a latency is measured.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Context {
-    /// In the timer's interrupt.
+pub enum LatencyContext {
+    /// The timer's interrupt.
     Irq,
-    /// Switched in.
+    /// The task was switched in.
     Thread,
-    /// In user space.
+    /// The task is in user space.
     User,
 }
 
-/// What is asked of the exits for one reason.
+/// Kind of figure of the exits for one reason.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum OfReason {
-    /// How many, per second of the vCPUs' time.
+    /// Number of exits, per second of the vCPUs' time.
     Exits,
-    /// What they took, in percent of the vCPUs' time.
+    /// Time of these exits, in percent of the vCPUs' time.
     Time,
-    /// What 99 % do not exceed, to a quarter of a power of two, nanoseconds.
+    /// Length that 99 % of them do not exceed, to a quarter of a power of two, in nanoseconds.
     P99,
-    /// The longest, nanoseconds.
+    /// Longest exit, in nanoseconds.
     Max,
 }
 
-/// What the numbers of a figure are.
+/// Unit of a figure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Unit {
-    /// Parts of a hundred.
+    /// Percent.
     Percent,
-    /// Occurrences a second.
+    /// Occurrences per second.
     PerSecond,
-    /// A length of time.
+    /// Nanoseconds.
     Nanoseconds,
 }
 
@@ -116,20 +123,24 @@ const PERCENTILES: [(u16, &str); 5] = [
     (10_000, "max"),
 ];
 
-impl Context {
-    const ALL: [Context; 3] = [Context::Irq, Context::Thread, Context::User];
+impl LatencyContext {
+    const ALL: [LatencyContext; 3] = [
+        LatencyContext::Irq,
+        LatencyContext::Thread,
+        LatencyContext::User,
+    ];
 
     const fn name(self) -> &'static str {
         match self {
-            Context::Irq => "irq",
-            Context::Thread => "thread",
-            Context::User => "user",
+            LatencyContext::Irq => "irq",
+            LatencyContext::Thread => "thread",
+            LatencyContext::User => "user",
         }
     }
 }
 
 impl OfReason {
-    /// Everything, in the order in which results list it.
+    /// All of them, in the order of results.
     pub const ALL: [OfReason; 4] = [
         OfReason::Exits,
         OfReason::Time,
@@ -137,7 +148,7 @@ impl OfReason {
         OfReason::Max,
     ];
 
-    /// The word behind the reason's name.
+    /// Returns the word after the reason's name.
     pub const fn name(self) -> &'static str {
         match self {
             OfReason::Exits => "exits",
@@ -148,41 +159,42 @@ impl OfReason {
     }
 }
 
-impl Figure {
-    /// Every figure that each recording of this kind has, in the order in which results list them;
-    /// exits have those of their reasons as well.
-    pub fn all(kind: Kind) -> Vec<Figure> {
+impl ComparedFigure {
+    /// Returns every figure that each recording of this kind has, in the order of results. Exits
+    /// also have those of their reasons.
+    pub fn all(kind: RecordingKind) -> Vec<ComparedFigure> {
         let ranks = || PERCENTILES.into_iter().map(|(rank, _)| rank);
         match kind {
-            Kind::Gaps => [Figure::Noise, Figure::Gaps]
+            RecordingKind::Gaps => [ComparedFigure::Noise, ComparedFigure::Gaps]
                 .into_iter()
-                .chain(ranks().map(Figure::Percentile))
-                .chain(Share::ALL.map(Figure::Share))
+                .chain(ranks().map(ComparedFigure::Percentile))
+                .chain(Share::ALL.map(ComparedFigure::Share))
                 .collect(),
-            Kind::Wakeups => {
-                let contexts = Context::ALL.into_iter();
-                let latencies = contexts
-                    .flat_map(|context| ranks().map(move |rank| Figure::Latency(context, rank)));
+            RecordingKind::Wakeups => {
+                let contexts = LatencyContext::ALL.into_iter();
+                let latencies = contexts.flat_map(|context| {
+                    ranks().map(move |rank| ComparedFigure::Latency(context, rank))
+                });
                 latencies
-                    .chain([Figure::Missed])
-                    .chain(Share::ALL.map(Figure::Delay))
+                    .chain([ComparedFigure::Missed])
+                    .chain(Share::ALL.map(ComparedFigure::Delay))
                     .collect()
             }
-            Kind::Exits => [Figure::Noise, Figure::Exits]
+            RecordingKind::Exits => [ComparedFigure::Noise, ComparedFigure::Exits]
                 .into_iter()
-                .chain(Share::OF_EXITS.map(Figure::Share))
-                .chain([Figure::Share(Share::Unexplained)])
+                .chain(Share::OF_EXITS.map(ComparedFigure::Share))
+                .chain([ComparedFigure::Share(Share::Unexplained)])
                 .collect(),
         }
     }
 
-    /// Those of the exits for a reason.
-    pub fn of_reason(reason: &Name) -> [Figure; 4] {
-        OfReason::ALL.map(|what| Figure::Reason(reason.clone(), what))
+    /// Returns the figures of the exits for a reason.
+    pub fn of_reason(reason: &Name) -> [ComparedFigure; 4] {
+        OfReason::ALL.map(|what| ComparedFigure::Reason(reason.clone(), what))
     }
 
-    /// The word for it in results and conditions: `noise`, `p99.9`, `irq.max`, the name of a share,
-    /// `by.` and that of a share, or that of a reason and `.p99`.
+    /// Returns its name in results and conditions: `noise`, `p99.9`, `irq.max`, the name of a
+    /// share, `by.` and the name of a share, or the name of a reason and `.p99`.
     pub fn name(&self) -> Cow<'_, str> {
         let of = |rank: u16| {
             let mut known = PERCENTILES.iter();
@@ -190,34 +202,41 @@ impl Figure {
             found.map_or("percentile", |(_, name)| name)
         };
         match self {
-            Figure::Noise => "noise".into(),
-            Figure::Gaps => "gaps".into(),
-            Figure::Missed => "missed".into(),
-            Figure::Exits => "exits".into(),
-            Figure::Share(share) => share.name().into(),
-            Figure::Percentile(rank) => of(*rank).into(),
-            Figure::Latency(context, rank) => format!("{}.{}", context.name(), of(*rank)).into(),
-            Figure::Delay(share) => format!("by.{}", share.name()).into(),
-            Figure::Reason(reason, what) => format!("{}.{}", reason.as_str(), what.name()).into(),
+            ComparedFigure::Noise => "noise".into(),
+            ComparedFigure::Gaps => "gaps".into(),
+            ComparedFigure::Missed => "missed".into(),
+            ComparedFigure::Exits => "exits".into(),
+            ComparedFigure::Share(share) => share.name().into(),
+            ComparedFigure::Percentile(rank) => of(*rank).into(),
+            ComparedFigure::Latency(context, rank) => {
+                format!("{}.{}", context.name(), of(*rank)).into()
+            }
+            ComparedFigure::Delay(share) => format!("by.{}", share.name()).into(),
+            ComparedFigure::Reason(reason, what) => {
+                format!("{}.{}", reason.as_str(), what.name()).into()
+            }
         }
     }
 
-    /// What its numbers are.
+    /// Returns its unit.
     pub const fn unit(&self) -> Unit {
         match self {
-            Figure::Noise | Figure::Share(_) | Figure::Reason(_, OfReason::Time) => Unit::Percent,
-            Figure::Gaps | Figure::Missed | Figure::Exits | Figure::Reason(_, OfReason::Exits) => {
-                Unit::PerSecond
-            }
-            Figure::Percentile(_)
-            | Figure::Latency(..)
-            | Figure::Delay(_)
-            | Figure::Reason(_, OfReason::P99 | OfReason::Max) => Unit::Nanoseconds,
+            ComparedFigure::Noise
+            | ComparedFigure::Share(_)
+            | ComparedFigure::Reason(_, OfReason::Time) => Unit::Percent,
+            ComparedFigure::Gaps
+            | ComparedFigure::Missed
+            | ComparedFigure::Exits
+            | ComparedFigure::Reason(_, OfReason::Exits) => Unit::PerSecond,
+            ComparedFigure::Percentile(_)
+            | ComparedFigure::Latency(..)
+            | ComparedFigure::Delay(_)
+            | ComparedFigure::Reason(_, OfReason::P99 | OfReason::Max) => Unit::Nanoseconds,
         }
     }
 
-    /// The figure of this window of CPUs, in its [`Unit`]; `None` where it is not known. The length
-    /// of gaps is 0 where there are none: shorter than any.
+    /// Returns the figure of this window of CPUs, in its [`Unit`]; `None` if unknown. Without gaps,
+    /// their length is 0, which is shorter than any gap.
     pub fn of(&self, window: &Window) -> Option<f64> {
         let runtime_ns = window.runtime_ns;
         let of_runtime = |ns: u64| {
@@ -227,25 +246,25 @@ impl Figure {
         let per_second =
             |count: u64| (runtime_ns > 0).then(|| count as f64 * 1e9 / runtime_ns as f64);
         match self {
-            Figure::Noise => of_runtime(window.noise_ns),
-            Figure::Gaps => per_second(window.lengths.count()),
-            Figure::Percentile(rank) => Some(window.length_at(*rank).unwrap_or(0) as f64),
-            Figure::Share(share) => window.share_ns(*share).and_then(of_runtime),
-            Figure::Latency(context, rank) => {
+            ComparedFigure::Noise => of_runtime(window.noise_ns),
+            ComparedFigure::Gaps => per_second(window.lengths.count()),
+            ComparedFigure::Percentile(rank) => Some(window.length_at(*rank).unwrap_or(0) as f64),
+            ComparedFigure::Share(share) => window.share_ns(*share).and_then(of_runtime),
+            ComparedFigure::Latency(context, rank) => {
                 let latency_ns = match context {
-                    Context::Irq => window.irq.length_at(*rank),
-                    Context::Thread => window.thread.length_at(*rank),
-                    Context::User => window.length_at(*rank),
+                    LatencyContext::Irq => window.irq.length_at(*rank),
+                    LatencyContext::Thread => window.thread.length_at(*rank),
+                    LatencyContext::User => window.length_at(*rank),
                 };
                 latency_ns.map(|ns| ns as f64)
             }
-            Figure::Missed => per_second(window.missed),
-            Figure::Delay(share) => {
+            ComparedFigure::Missed => per_second(window.missed),
+            ComparedFigure::Delay(share) => {
                 let ns = window.share_ns(*share)?;
                 let count = window.lengths.count();
                 (count > 0).then(|| ns as f64 / count as f64)
             }
-            Figure::Exits | Figure::Reason(..) => None,
+            ComparedFigure::Exits | ComparedFigure::Reason(..) => None,
         }
     }
 }
@@ -258,15 +277,21 @@ mod tests {
 
     #[test]
     fn no_two_figures_of_a_kind_share_a_name() {
-        for kind in Kind::ALL {
-            let figures = Figure::all(kind);
-            let of_io = Figure::of_reason(&"io".into());
+        for kind in RecordingKind::ALL {
+            let figures = ComparedFigure::all(kind);
+            let of_io = ComparedFigure::of_reason(&"io".into());
             let all = figures.iter().chain(&of_io);
-            let names: BTreeSet<_> = all.clone().map(Figure::name).collect();
+            let names: BTreeSet<_> = all.clone().map(ComparedFigure::name).collect();
             assert_eq!(names.len(), all.count(), "{names:?}");
         }
-        assert_eq!(Figure::Latency(Context::Irq, 9_990).name(), "irq.p99.9");
-        assert_eq!(Figure::Delay(Share::Preempted).name(), "by.preempted");
-        assert_eq!(Figure::of_reason(&"io".into())[2].name(), "io.p99");
+        assert_eq!(
+            ComparedFigure::Latency(LatencyContext::Irq, 9_990).name(),
+            "irq.p99.9"
+        );
+        assert_eq!(
+            ComparedFigure::Delay(Share::Preempted).name(),
+            "by.preempted"
+        );
+        assert_eq!(ComparedFigure::of_reason(&"io".into())[2].name(), "io.p99");
     }
 }

@@ -1,48 +1,48 @@
-//! A run as it is compared, whatever it measured.
+//! Run that is compared, whatever it measured.
 
 use vmnoise_events::coverage::Coverage;
 use vmnoise_events::{Event, Name, RunFacts};
 
 use super::exits::{ExitSample, ExitSampler};
-use super::figure::{Figure, Kind};
-use super::sample::{Sample, Sampler};
+use super::figure::{ComparedFigure, RecordingKind};
+use super::sample::{RunSample, Sampler};
 
-/// The figures of a run, and of each of its windows.
+/// Figures of a run and of its windows.
 #[derive(Debug)]
-pub struct Measured {
-    /// What it holds.
-    pub kind: Kind,
-    /// How long the measured CPUs or vCPUs were measured, all together, nanoseconds.
+pub struct RunFigures {
+    /// Kind of its data.
+    pub kind: RecordingKind,
+    /// Measured time of all CPUs or vCPUs together, in nanoseconds.
     pub runtime_ns: u64,
-    /// Length of all gaps, nanoseconds; `None` of a run that has none to have.
+    /// Length of all gaps, in nanoseconds; `None` if the run measures none.
     pub gaps_ns: Option<u64>,
-    /// How many windows there are.
+    /// Number of windows.
     pub windows: usize,
-    /// What its recording could see.
+    /// Coverage of its recording.
     pub coverage: Coverage,
-    /// How much was lost of it.
+    /// Number of lost events.
     pub lost_events: u64,
-    /// Whether it ended in order.
+    /// Whether the run ended in order.
     pub complete: bool,
     pub(super) of: Of,
 }
 
 #[derive(Debug)]
 pub(super) enum Of {
-    Cpus(Box<Sample>),
+    Cpus(Box<RunSample>),
     Vcpus(Box<ExitSample>),
 }
 
-impl Measured {
-    /// Every figure that it has, in the order in which results list them; exits for reasons that did
-    /// not occur are not among them.
-    pub fn figures(&self) -> Vec<Figure> {
-        let mut figures = Figure::all(self.kind);
-        figures.extend(self.reasons().flat_map(Figure::of_reason));
+impl RunFigures {
+    /// Returns all of its figures, in the order of results. Exits for reasons that did not occur
+    /// are not among them.
+    pub fn figures(&self) -> Vec<ComparedFigure> {
+        let mut figures = ComparedFigure::all(self.kind);
+        figures.extend(self.reasons().flat_map(ComparedFigure::of_reason));
         figures
     }
 
-    /// The reasons of its exits.
+    /// Returns the reasons of its exits.
     fn reasons(&self) -> impl Iterator<Item = &Name> {
         let reasons = match &self.of {
             Of::Cpus(_) => None,
@@ -51,16 +51,17 @@ impl Measured {
         reasons.into_iter().flatten()
     }
 
-    /// A figure of the whole run, in its unit; `None` where it is not known.
-    pub fn figure(&self, figure: &Figure) -> Option<f64> {
+    /// Returns a figure of the whole run, in its unit; `None` if unknown.
+    pub fn figure(&self, figure: &ComparedFigure) -> Option<f64> {
         match &self.of {
             Of::Cpus(sample) => figure.of(&sample.whole),
             Of::Vcpus(sample) => sample.figure(&sample.whole, figure),
         }
     }
 
-    /// A figure window by window, in the order of time; `None` where one of them does not know it.
-    pub fn by_window(&self, figure: &Figure) -> Option<Vec<f64>> {
+    /// Returns a figure of each window, in the order of time; `None` if it is unknown in one of
+    /// them.
+    pub fn by_window(&self, figure: &ComparedFigure) -> Option<Vec<f64>> {
         match &self.of {
             Of::Cpus(sample) => sample.windows.iter().map(|it| figure.of(it)).collect(),
             Of::Vcpus(sample) => {
@@ -71,23 +72,23 @@ impl Measured {
     }
 }
 
-/// Takes the events of one run.
+/// Computes the figures from the events of one run.
 #[derive(Debug)]
 pub struct Measuring(By);
 
 #[derive(Debug)]
 enum By {
-    Cpus(Kind, u64, Box<Sampler>),
+    Cpus(RecordingKind, u64, Box<Sampler>),
     Vcpus(Box<ExitSampler>),
 }
 
 impl Measuring {
-    /// Looks at gaps of at least `threshold_ns`, which is no less than that of the run, and at all
-    /// wake-ups and exits, in windows of `window_ns`.
+    /// Counts gaps of at least `threshold_ns`, and all wake-ups and exits, in windows of
+    /// `window_ns`. The threshold must not be below that of the run.
     pub fn new(facts: &RunFacts, threshold_ns: u64, window_ns: u64) -> Measuring {
-        Measuring(match Kind::of(facts.workload) {
-            Kind::Exits => By::Vcpus(Box::new(ExitSampler::new(facts, window_ns))),
-            kind @ (Kind::Gaps | Kind::Wakeups) => {
+        Measuring(match RecordingKind::of(facts.workload) {
+            RecordingKind::Exits => By::Vcpus(Box::new(ExitSampler::new(facts, window_ns))),
+            kind @ (RecordingKind::Gaps | RecordingKind::Wakeups) => {
                 let sampler = Sampler::new(facts, threshold_ns, window_ns);
                 By::Cpus(kind, threshold_ns, Box::new(sampler))
             }
@@ -102,8 +103,8 @@ impl Measuring {
         }
     }
 
-    /// What was begun after the last whole window is in no window.
-    pub fn finish(self) -> Measured {
+    /// Returns the figures. Data after the last whole window are in no window.
+    pub fn finish(self) -> RunFigures {
         match self.0 {
             By::Cpus(kind, threshold_ns, sampler) => of_cpus(kind, threshold_ns, sampler.finish()),
             By::Vcpus(sampler) => of_vcpus(sampler.finish()),
@@ -111,15 +112,15 @@ impl Measuring {
     }
 }
 
-fn of_cpus(kind: Kind, threshold_ns: u64, mut sample: Sample) -> Measured {
-    // Where nobody woke up, nobody was late, which is not the same as in time.
-    if kind == Kind::Wakeups {
+fn of_cpus(kind: RecordingKind, threshold_ns: u64, mut sample: RunSample) -> RunFigures {
+    // In a window without wake-ups no task was late, but none was in time either.
+    if kind == RecordingKind::Wakeups {
         sample.windows.retain(|window| window.lengths.count() > 0);
     }
-    Measured {
+    RunFigures {
         kind,
         runtime_ns: sample.whole.runtime_ns,
-        gaps_ns: (kind == Kind::Gaps).then_some(sample.whole.noise_ns),
+        gaps_ns: (kind == RecordingKind::Gaps).then_some(sample.whole.noise_ns),
         windows: sample.windows.len(),
         coverage: coverage_above(threshold_ns, &sample.summary.coverage),
         lost_events: sample.summary.lost_events,
@@ -128,7 +129,7 @@ fn of_cpus(kind: Kind, threshold_ns: u64, mut sample: Sample) -> Measured {
     }
 }
 
-/// Gaps below this are not looked at, which is no less than the recording's own threshold.
+/// Returns the coverage with this threshold, if it is above the recording's own.
 fn coverage_above(threshold_ns: u64, coverage: &Coverage) -> Coverage {
     Coverage {
         threshold_ns: threshold_ns.max(coverage.threshold_ns),
@@ -136,9 +137,9 @@ fn coverage_above(threshold_ns: u64, coverage: &Coverage) -> Coverage {
     }
 }
 
-fn of_vcpus(sample: ExitSample) -> Measured {
-    Measured {
-        kind: Kind::Exits,
+fn of_vcpus(sample: ExitSample) -> RunFigures {
+    RunFigures {
+        kind: RecordingKind::Exits,
         runtime_ns: sample.whole.span_ns,
         gaps_ns: None,
         windows: sample.windows.len(),

@@ -1,9 +1,10 @@
-//! Whether two runs differ, figure by figure, and by how much.
+//! Whether two runs differ, for each figure, and by how much.
 //!
-//! Gaps, wake-ups and exits that follow one another are not independent: a noisy second makes many. So each
-//! run is cut into [`WINDOWS`] or more windows of equal length, every figure is taken of
-//! each, and the figures of the windows are ranked.
+//! Consecutive gaps, wake-ups and exits are not independent: a noisy second causes many. So each
+//! run is cut into windows of equal length, at least [`WINDOWS`] of them. Each figure is computed
+//! for each window, and the figures of the windows are ranked.
 
+mod alike;
 mod condition;
 mod exits;
 mod figure;
@@ -14,14 +15,14 @@ mod sample;
 mod span;
 mod verdict;
 
-pub use condition::Answer;
-pub use figure::{Context, Figure, Kind, OfReason, Unit};
-pub use groups::{GroupRow, GroupVerdict, Groups, Interval, LEVEL, MOST_RUNS, compare_groups};
-pub use measured::{Measured, Measuring};
-pub(crate) use sample::Windows;
-pub use sample::{Sample, Sampler, Window};
-pub use span::Span;
-pub use verdict::{Row, Verdict, compare, figures_of};
+pub use condition::ConditionAnswer;
+pub use figure::{ComparedFigure, LatencyContext, OfReason, RecordingKind, Unit};
+pub use groups::{GroupRow, GroupVerdict, Groups, LEVEL, MOST_RUNS, ShiftInterval, compare_groups};
+pub use measured::{Measuring, RunFigures};
+pub(crate) use sample::{Counted, Track, Windows};
+pub use sample::{RunSample, Sampler, Window};
+pub use span::StreamSpan;
+pub use verdict::{ComparisonVerdict, FigureRow, compare, figures_of};
 
-/// How many windows the shorter of two runs is cut into.
+/// Number of windows into which the shorter of two runs is cut.
 pub const WINDOWS: u64 = 20;

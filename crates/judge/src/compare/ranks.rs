@@ -1,24 +1,31 @@
 //! The rank test and the sizes of an effect.
 
-/// How one sample of numbers lies against another.
+use super::alike::{alike, autocorrelation, common};
+use statrs::distribution::{ContinuousCDF, StudentsT};
+
+/// Comparison of two samples of numbers.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Ranks {
-    /// How likely the ranks would be at least as uneven if both came from one source: the
-    /// Mann-Whitney U test, two-sided, by its normal approximation with the correction for
-    /// ties and that for continuity (Mann and Whitney 1947).
-    pub(super) p: f64,
-    /// Cliff's delta: how much likelier a number of the second sample is larger than one of
-    /// the first than smaller, from -1 to 1 (Cliff 1993).
+    /// Number of standard deviations by which the Mann-Whitney U is off, if all numbers are
+    /// independent: its normal approximation with the corrections for ties and for continuity (Mann
+    /// and Whitney 1947).
+    score: f64,
+    /// Number of numbers in both samples.
+    count: f64,
+    /// Autocorrelation of consecutive numbers.
+    autocorrelation: f64,
+    /// Cliff's delta, from -1 to 1: the probability that a number of the second sample is larger
+    /// than one of the first, minus the probability that it is smaller (Cliff 1993).
     pub(super) delta: f64,
-    /// The Hodges-Lehmann estimate of how far the second lies above the first: the median of
-    /// all differences (Hodges and Lehmann 1963).
+    /// Hodges-Lehmann estimate of how far the second sample lies above the first: the median of all
+    /// differences (Hodges and Lehmann 1963).
     pub(super) shift: f64,
 }
 
-/// Fewer in either sample tell nothing.
+/// Least size of a sample; fewer numbers prove nothing.
 const FEWEST: usize = 8;
 
-/// `None` where a sample is too small.
+/// Compares samples that are in the order of time; `None` if one is too small.
 pub(super) fn ranks(first: &[f64], second: &[f64]) -> Option<Ranks> {
     if first.len().min(second.len()) < FEWEST {
         return None;
@@ -37,13 +44,35 @@ pub(super) fn ranks(first: &[f64], second: &[f64]) -> Option<Ranks> {
         _ => differences[middle],
     };
     Some(Ranks {
-        p: two_sided(u, first, second),
+        score: score(u, first, second),
+        count: (first.len() + second.len()) as f64,
+        autocorrelation: autocorrelation(first, second),
         delta,
         shift,
     })
 }
 
-fn two_sided(u: f64, first: &[f64], second: &[f64]) -> f64 {
+/// Returns the two-sided p of each of these figures of the same windows. It is the probability of
+/// ranks at least as uneven if both samples came from one source. Consecutive numbers that are alike
+/// count as fewer.
+pub(super) fn p_of_all(figures: &[Ranks]) -> Vec<f64> {
+    let common = common(figures.iter().map(|it| it.autocorrelation).collect());
+    figures.iter().map(|it| it.p(common)).collect()
+}
+
+impl Ranks {
+    /// Returns the two-sided p with at least this autocorrelation.
+    fn p(&self, common: f64) -> f64 {
+        let alike = alike(self.autocorrelation.max(common));
+        // The autocorrelation itself is known only from this number of independent numbers.
+        let independent = self.count / alike;
+        let by_chance = StudentsT::new(0.0, 1.0, (independent - 2.0).max(1.0));
+        by_chance.map_or(1.0, |it| 2.0 * it.sf(self.score / alike.sqrt()))
+    }
+}
+
+/// Returns how many standard deviations U is off, if all numbers are independent.
+fn score(u: f64, first: &[f64], second: &[f64]) -> f64 {
     let (n, m) = (first.len() as f64, second.len() as f64);
     let mut all = [first, second].concat();
     all.sort_unstable_by(f64::total_cmp);
@@ -54,13 +83,13 @@ fn two_sided(u: f64, first: &[f64], second: &[f64]) -> f64 {
     let total = n + m;
     let variance = n * m / 12.0 * (total + 1.0 - ties / (total * (total - 1.0)));
     if variance <= 0.0 {
-        return 1.0; // All the same.
+        return 0.0; // All the same.
     }
     let distance = ((u - n * m / 2.0).abs() - 0.5).max(0.0);
-    libm::erfc(distance / (2.0 * variance).sqrt())
+    distance / variance.sqrt()
 }
 
-/// Holm's correction for several tests at once (Holm 1979), in the order given.
+/// Applies Holm's correction for several tests at once (Holm 1979), in the given order.
 pub(super) fn holm(p: &mut [f64]) {
     let mut order: Vec<usize> = (0..p.len()).collect();
     order.sort_unstable_by(|a, b| p[*a].total_cmp(&p[*b]));
@@ -73,26 +102,43 @@ pub(super) fn holm(p: &mut [f64]) {
 
 #[cfg(test)]
 mod tests {
+    use statrs::distribution::Normal;
+
     use super::*;
 
-    /// scipy 1.17: mannwhitneyu(second, first, method="asymptotic").
+    /// Expected value: scipy 1.17, mannwhitneyu(second, first, method="asymptotic").
     #[test]
-    fn the_test_is_that_of_scipy() {
+    fn the_score_is_that_of_scipy() {
         let first = [1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0, 9.0];
         let second = [4.0, 5.0, 6.0, 7.0, 8.0, 9.0, 10.0, 11.0, 12.0, 12.0];
         let found = ranks(&first, &second).unwrap();
-        assert!(
-            (found.p - 0.029_977_338_158_499_352).abs() < 1e-6,
-            "{found:?}"
-        );
         assert!((found.delta - 0.6).abs() < 1e-12, "{found:?}");
         assert!((found.shift - 3.0).abs() < 1e-12, "{found:?}");
+        let u = (found.delta + 1.0) / 2.0 * 90.0;
+        let p = 2.0 * Normal::standard().sf(score(u, &first, &second));
+        assert!((p - 0.029_977_338_158_499_352).abs() < 1e-6, "{p}");
+    }
+
+    /// The same numbers count for less if each follows from the one before.
+    #[test]
+    fn numbers_that_follow_from_one_another_count_for_less() {
+        let mixed = [3.0, 9.0, 1.0, 7.0, 5.0, 2.0, 8.0, 4.0, 6.0, 10.0];
+        let mut ascending = mixed;
+        ascending.sort_unstable_by(f64::total_cmp);
+        let higher = |of: [f64; 10]| of.map(|it| it + 5.5);
+        let of_mixed = ranks(&mixed, &higher(mixed)).unwrap();
+        let of_ascending = ranks(&ascending, &higher(ascending)).unwrap();
+        assert_eq!(of_mixed.delta, of_ascending.delta);
+        let p = [of_mixed, of_ascending].map(|it| it.p(0.0));
+        assert!(p[0] < 0.01 && p[1] > 0.1, "{p:?}");
+        // Other figures of the same windows show that these follow from one another.
+        assert!(of_mixed.p(0.9) > 0.1);
     }
 
     #[test]
     fn the_same_numbers_are_no_difference() {
         let found = ranks(&[3.0; 20], &[3.0; 20]).unwrap();
-        assert_eq!((found.p, found.delta, found.shift), (1.0, 0.0, 0.0));
+        assert_eq!((found.p(0.0), found.delta, found.shift), (1.0, 0.0, 0.0));
         assert_eq!(ranks(&[3.0; 7], &[4.0; 20]), None);
     }
 

@@ -1,4 +1,6 @@
-//! A run, cut into windows.
+//! Run that is cut into windows.
+
+use std::collections::BTreeMap;
 
 use vmnoise_events::{Event, RunFacts, Share, ShareMap};
 
@@ -8,30 +10,30 @@ use vmnoise_explain::Lengths;
 use vmnoise_explain::PeriodLine;
 use vmnoise_explain::Summary;
 
-/// Gaps or wake-ups of some time, over all measured CPUs. Each CPU's sums have room; all together
-/// stop at the end of a u64, which only a stream that was made up reaches.
+/// Gaps or wake-ups of some time on all measured CPUs. Each CPU's sums fit into a u64. Their total
+/// saturates, but only an invented stream is that large.
 #[derive(Debug)]
 pub struct Window {
-    /// How long the workloads ran, all together, nanoseconds.
+    /// Runtime of all workloads together, in nanoseconds.
     pub runtime_ns: u64,
-    /// Length of the gaps, or of the latencies until user space, nanoseconds.
+    /// Length of the gaps, or of the latencies until user space, in nanoseconds.
     pub noise_ns: u64,
-    /// The longest of them, nanoseconds; 0 if there were none.
+    /// Longest of them, in nanoseconds; 0 if there were none.
     pub max_gap_ns: u64,
     pub(crate) lengths: Lengths,
-    /// Of wake-ups: how late in the timer's interrupt.
+    /// Latencies of wake-ups in the timer's interrupt.
     pub(super) irq: Latencies,
-    /// Of wake-ups: how late when the task was switched in.
+    /// Latencies of wake-ups when the task was switched in.
     pub(super) thread: Latencies,
-    /// Expiries that were over before a task could ask for them.
+    /// Expiries that passed before a task could wait for them.
     pub(super) missed: u64,
-    /// How many of them are longer than each of the limits that are counted.
+    /// For each counted limit, number of gaps or wake-ups that are longer.
     pub above: Vec<u64>,
     shares_ns: ShareMap<u64>,
     known: ShareMap<bool>,
 }
 
-/// How late tasks were in one context.
+/// Latencies of tasks in one context.
 #[derive(Debug, Default)]
 pub(super) struct Latencies {
     lengths: Lengths,
@@ -44,7 +46,7 @@ impl Latencies {
         self.max_ns = self.max_ns.max(ns);
     }
 
-    /// As [`Window::length_at`].
+    /// Returns a percentile, as [`Window::length_at`] does.
     pub(super) fn length_at(&self, rank: u16) -> Option<u64> {
         length_at(&self.lengths, self.max_ns, rank)
     }
@@ -71,18 +73,18 @@ impl Window {
         }
     }
 
-    /// What a share took, nanoseconds; `None` where it is not known on some CPU.
+    /// Returns the time of a share, in nanoseconds; `None` if it is unknown on some CPU.
     pub fn share_ns(&self, share: Share) -> Option<u64> {
         self.known[share].then_some(self.shares_ns[share])
     }
 
-    /// What is booked to a share, whether or not all of it is known; nanoseconds.
+    /// Returns the known time of a share, in nanoseconds, even if it is not all of it.
     pub(crate) fn booked_ns(&self, share: Share) -> u64 {
         self.shares_ns[share]
     }
 
-    /// What so many of ten thousand gaps, or latencies until user space, do not exceed, to three
-    /// digits and the longest to the nanosecond; `None` without any.
+    /// Returns the length that this number of ten thousand gaps, or latencies until user space,
+    /// does not exceed. It has three digits; the longest is exact. `None` without any.
     pub(super) fn length_at(&self, rank: u16) -> Option<u64> {
         length_at(&self.lengths, self.max_gap_ns, rank)
     }
@@ -109,7 +111,7 @@ impl Window {
         }
     }
 
-    fn close(&mut self, lines: Vec<PeriodLine>) {
+    fn close<'a>(&mut self, lines: impl Iterator<Item = &'a PeriodLine>) {
         for line in lines {
             let runtime_ns = line.runtime_ns.unwrap_or(0);
             self.runtime_ns = self.runtime_ns.saturating_add(runtime_ns);
@@ -120,20 +122,88 @@ impl Window {
     }
 }
 
-/// A run as it is compared.
+/// Figures of a run for a comparison.
 #[derive(Debug)]
-pub struct Sample {
-    /// All of it.
+pub struct RunSample {
+    /// Whole run.
     pub whole: Window,
-    /// Its windows, in the order of time.
+    /// Windows, in the order of time.
     pub windows: Vec<Window>,
-    /// Length of each of them, nanoseconds.
+    /// Length of each window, in nanoseconds.
     pub window_ns: u64,
-    /// What else is known of the run: what it lost, and how it ended.
+    /// Gaps of each CPU; empty unless [`Sampler::counting`] was called.
+    pub(crate) cpus: BTreeMap<u32, Track>,
+    /// For each counted limit, number of cells with a gap above it, over all CPUs.
+    pub(crate) bad_cells: Vec<u64>,
+    /// Other facts about the run, such as losses and its end.
     pub summary: Summary,
 }
 
-/// Takes the events of one run.
+/// Gaps of a run or of one CPU, as a whole and by window.
+#[derive(Debug)]
+pub(crate) struct Track {
+    pub(crate) whole: Window,
+    pub(crate) windows: Vec<Window>,
+    /// For each counted limit, number of cells with a gap above it.
+    pub(crate) bad_cells: Vec<u64>,
+    open: Window,
+    last_bad_cells: Vec<Option<u64>>,
+}
+
+impl Track {
+    fn new(limits: usize) -> Track {
+        Track {
+            whole: Window::empty(limits),
+            windows: Vec::new(),
+            bad_cells: vec![0; limits],
+            open: Window::empty(limits),
+            last_bad_cells: vec![None; limits],
+        }
+    }
+
+    fn add(&mut self, gap: &Interval, counted: &Counted) {
+        self.open.add(gap, &counted.limits_ns);
+        self.whole.add(gap, &counted.limits_ns);
+        let cell = gap.start_mono_ns / counted.cell_ns;
+        let cells = self.bad_cells.iter_mut().zip(&mut self.last_bad_cells);
+        for ((bad, last), limit_ns) in cells.zip(&counted.limits_ns) {
+            if gap.dur_ns > *limit_ns && last.replace(cell) != Some(cell) {
+                *bad += 1;
+            }
+        }
+    }
+
+    /// Closes the open window, and opens the next one.
+    fn turn<'a>(&mut self, lines: impl Iterator<Item = &'a PeriodLine>) -> Window {
+        let empty = Window::empty(self.bad_cells.len());
+        let mut window = std::mem::replace(&mut self.open, empty);
+        window.close(lines);
+        let whole = &mut self.whole;
+        whole.runtime_ns = whole.runtime_ns.saturating_add(window.runtime_ns);
+        for (share, known) in window.known.iter() {
+            whole.known[share] &= known;
+        }
+        window
+    }
+}
+
+/// Gaps that a sampler counts.
+#[derive(Debug)]
+pub(crate) struct Counted {
+    /// Lengths above which gaps are counted, in nanoseconds.
+    pub(crate) limits_ns: Vec<u64>,
+    /// Length of a cell in nanoseconds. Gaps that begin in one cell may be one burst.
+    pub(crate) cell_ns: u64,
+}
+
+impl Counted {
+    const NOTHING: Counted = Counted {
+        limits_ns: Vec::new(),
+        cell_ns: u64::MAX,
+    };
+}
+
+/// Computes a sample from the events of one run.
 #[derive(Debug)]
 pub struct Sampler {
     explainer: Explainer,
@@ -141,8 +211,8 @@ pub struct Sampler {
 }
 
 impl Sampler {
-    /// Looks at gaps of at least `threshold_ns`, which is no less than that of the run, in
-    /// windows of `window_ns`.
+    /// Uses gaps of at least `threshold_ns`, in windows of `window_ns`. The threshold must not be
+    /// below that of the run.
     pub fn new(facts: &RunFacts, threshold_ns: u64, window_ns: u64) -> Sampler {
         Sampler {
             explainer: Explainer::new(facts),
@@ -150,10 +220,10 @@ impl Sampler {
         }
     }
 
-    /// Counts how many gaps are longer than each of these, nanoseconds; called before the first event.
-    pub fn counting_above(self, limits_ns: Vec<u64>) -> Sampler {
+    /// Counts these gaps, and samples each CPU separately, too. Call it before the first event.
+    pub(crate) fn counting(self, counted: Counted) -> Sampler {
         Sampler {
-            windows: self.windows.counting_above(limits_ns),
+            windows: self.windows.counting(counted),
             ..self
         }
     }
@@ -167,8 +237,8 @@ impl Sampler {
         }
     }
 
-    /// What was begun after the last whole window is in no window.
-    pub fn finish(mut self) -> Sample {
+    /// Returns the sample. Data after the last whole window are in no window.
+    pub fn finish(mut self) -> RunSample {
         let windows = &mut self.windows;
         self.explainer.run_out(&mut |gap| windows.add(gap));
         let lines = self.explainer.take_heard_period();
@@ -176,84 +246,106 @@ impl Sampler {
     }
 }
 
-/// A run while it is cut.
+/// Windows of a run, while its data arrive.
 #[derive(Debug)]
 pub(crate) struct Windows {
-    /// Gaps below are not looked at.
+    /// Shorter gaps are ignored.
     threshold_ns: u64,
     window_ns: u64,
-    /// CLOCK_MONOTONIC in nanoseconds; `None` before the first watermark.
+    /// End of the open window, CLOCK_MONOTONIC in nanoseconds; `None` before the first watermark.
     window_end_ns: Option<u64>,
-    open: Window,
-    whole: Window,
-    windows: Vec<Window>,
-    limits_ns: Vec<u64>,
+    all: Track,
+    counted: Counted,
+    is_by_cpu: bool,
+    cpus: BTreeMap<u32, Track>,
 }
 
 impl Windows {
-    /// As [`Sampler::new`].
+    /// Starts without windows, with the arguments of [`Sampler::new`].
     pub(crate) fn new(threshold_ns: u64, window_ns: u64) -> Windows {
         Windows {
             threshold_ns,
             window_ns: window_ns.max(1),
             window_end_ns: None,
-            open: Window::empty(0),
-            whole: Window::empty(0),
-            windows: Vec::new(),
-            limits_ns: Vec::new(),
+            all: Track::new(0),
+            counted: Counted::NOTHING,
+            is_by_cpu: false,
+            cpus: BTreeMap::new(),
         }
     }
 
-    /// As [`Sampler::counting_above`].
-    pub(crate) fn counting_above(mut self, limits_ns: Vec<u64>) -> Windows {
-        let empty = || Window::empty(limits_ns.len());
-        (self.open, self.whole) = (empty(), empty());
-        self.limits_ns = limits_ns;
+    /// Counts these gaps, as [`Sampler::counting`] does.
+    pub(crate) fn counting(mut self, counted: Counted) -> Windows {
+        self.all = Track::new(counted.limits_ns.len());
+        self.counted = counted;
+        self.is_by_cpu = true;
         self
     }
 
     /// Takes the next gap.
     pub(crate) fn add(&mut self, gap: &Interval) {
-        if gap.dur_ns >= self.threshold_ns {
-            self.open.add(gap, &self.limits_ns);
-            self.whole.add(gap, &self.limits_ns);
+        if gap.dur_ns < self.threshold_ns {
+            return;
+        }
+        self.all.add(gap, &self.counted);
+        if self.is_by_cpu {
+            let track = track_of(&mut self.cpus, gap.cpu, &self.all);
+            track.add(gap, &self.counted);
         }
     }
 
-    /// The stream has a watermark. Where a window ends by it, `lines` says what else there is of the time since the
-    /// window before.
+    /// Takes a watermark of the stream. If it ends a window, `lines` returns the other data since
+    /// the window before.
     pub(crate) fn reach(&mut self, mono_ns: u64, lines: impl FnOnce() -> Vec<PeriodLine>) {
         let first_end_ns = mono_ns.saturating_add(self.window_ns);
         let end_ns = *self.window_end_ns.get_or_insert(first_end_ns);
         if let Some(late_ns) = mono_ns.checked_sub(end_ns) {
-            let window = self.turn(lines());
-            self.windows.push(window);
-            // A stream may have stood still for longer than a window.
+            let window = self.turn(&lines());
+            self.all.windows.push(window);
+            // The stream may have paused for longer than a window.
             let past_ns = (late_ns / self.window_ns + 1).saturating_mul(self.window_ns);
             self.window_end_ns = Some(end_ns.saturating_add(past_ns));
         }
     }
 
-    /// The run, of which `lines` are the rest.
-    pub(crate) fn finish(mut self, lines: Vec<PeriodLine>, summary: Summary) -> Sample {
-        self.turn(lines);
-        Sample {
-            whole: self.whole,
-            windows: self.windows,
+    /// Returns the sample of the run, whose last data are `lines`.
+    pub(crate) fn finish(mut self, lines: Vec<PeriodLine>, summary: Summary) -> RunSample {
+        self.turn(&lines);
+        let windows = self.all.windows.len();
+        for track in self.cpus.values_mut() {
+            // Data after the last whole window are in no window.
+            track.windows.truncate(windows);
+        }
+        RunSample {
+            whole: self.all.whole,
+            windows: self.all.windows,
             window_ns: self.window_ns,
+            cpus: self.cpus,
+            bad_cells: self.all.bad_cells,
             summary,
         }
     }
 
-    /// Closes the window that is open, and opens the next.
-    fn turn(&mut self, lines: Vec<PeriodLine>) -> Window {
-        let mut window = std::mem::replace(&mut self.open, Window::empty(self.limits_ns.len()));
-        window.close(lines);
-        let whole = &mut self.whole;
-        whole.runtime_ns = whole.runtime_ns.saturating_add(window.runtime_ns);
-        for (share, known) in window.known.iter() {
-            whole.known[share] &= known;
+    /// Closes the open windows, and opens the next ones.
+    fn turn(&mut self, lines: &[PeriodLine]) -> Window {
+        for line in lines.iter().filter(|_| self.is_by_cpu) {
+            track_of(&mut self.cpus, line.cpu, &self.all);
         }
-        window
+        for (cpu, track) in &mut self.cpus {
+            let window = track.turn(lines.iter().filter(|line| line.cpu == *cpu));
+            track.windows.push(window);
+        }
+        self.all.turn(lines.iter())
     }
+}
+
+/// Returns the track of a CPU. A new track has empty windows for the time before.
+fn track_of<'a>(cpus: &'a mut BTreeMap<u32, Track>, cpu: u32, all: &Track) -> &'a mut Track {
+    cpus.entry(cpu).or_insert_with(|| {
+        let limits = all.bad_cells.len();
+        let empty = std::iter::repeat_with(|| Window::empty(limits));
+        let mut track = Track::new(limits);
+        track.windows.extend(empty.take(all.windows.len()));
+        track
+    })
 }

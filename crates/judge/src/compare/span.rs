@@ -1,12 +1,12 @@
-//! How long a recording measured.
+//! Measured time of a recording.
 
 use vmnoise_events::Event;
 
-/// From the first to the last watermark of a stream.
+/// Time from the first to the last watermark of a stream.
 #[derive(Debug, Clone, Copy, Default)]
-pub struct Span(Option<(u64, u64)>);
+pub struct StreamSpan(Option<(u64, u64)>);
 
-impl Span {
+impl StreamSpan {
     /// Takes the next event.
     pub fn push(&mut self, event: &Event) {
         if let Event::Watermark(mono_ns) = *event {
@@ -15,7 +15,7 @@ impl Span {
         }
     }
 
-    /// Its length in nanoseconds.
+    /// Returns its length in nanoseconds.
     pub fn ns(&self) -> u64 {
         self.0
             .map_or(0, |(first_ns, last_ns)| last_ns.saturating_sub(first_ns))

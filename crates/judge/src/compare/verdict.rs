@@ -1,80 +1,82 @@
-//! Two runs side by side.
+//! Comparison of two runs.
 
 use serde::Serialize;
 
-use super::figure::Figure;
-use super::measured::Measured;
-use super::ranks::{holm, ranks};
+use super::figure::ComparedFigure;
+use super::measured::RunFigures;
+use super::ranks::{Ranks, holm, p_of_all, ranks};
 
-/// How unlikely chance has to be, over all figures of a comparison together.
+/// Level of significance, for all figures of a comparison together.
 const ALPHA: f64 = 0.01;
 
-/// What a comparison of one figure shows.
+/// Verdict on one figure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Verdict {
+pub enum ComparisonVerdict {
     /// The runs differ.
     Different,
-    /// It could be chance.
+    /// The difference may be chance.
     NotShown,
-    /// One of the runs does not know the figure, or has too few windows.
+    /// A run does not know the figure, or has too few windows.
     Untested,
 }
 
-/// One figure of two runs.
+/// Comparison of one figure of two runs.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Row {
-    /// Which.
-    pub figure: Figure,
-    /// Of the first run as a whole, in the figure's unit; `None` where unknown.
+pub struct FigureRow {
+    /// Figure.
+    pub figure: ComparedFigure,
+    /// Value of the first run as a whole, in the figure's unit; `None` if unknown.
     pub first: Option<f64>,
-    /// Of the second.
+    /// Value of the second run, in the same way.
     pub second: Option<f64>,
-    /// By how much the second run's windows lie above the first's: the Hodges-Lehmann estimate,
-    /// in the figure's unit.
+    /// How far the second run's windows lie above the first's: the Hodges-Lehmann estimate, in the
+    /// figure's unit.
     pub shift: Option<f64>,
-    /// Cliff's delta, -1 to 1: 1 is where each window of the second run lies above each of the
-    /// first.
+    /// Cliff's delta, -1 to 1. It is 1 if every window of the second run lies above every window of
+    /// the first.
     pub delta: Option<f64>,
-    /// The Mann-Whitney test's p, two-sided, corrected by Holm for all figures that are tested.
+    /// p of the Mann-Whitney test, two-sided, with Holm's correction for all tested figures.
     pub p: Option<f64>,
-    /// What that shows.
-    pub verdict: Verdict,
+    /// Verdict.
+    pub verdict: ComparisonVerdict,
 }
 
-impl Row {
-    /// Whether either run has any of it.
+impl FigureRow {
+    /// Whether the figure is not 0 in one of the runs.
     pub fn is_any(&self) -> bool {
         let some = |value: Option<f64>| value.is_some_and(|value| value != 0.0);
         some(self.first) || some(self.second)
     }
 }
 
-/// Every figure of two runs of one kind that have windows of one length and, of gaps, one threshold.
-pub fn compare(first: &Measured, second: &Measured) -> Vec<Row> {
-    let mut rows: Vec<Row> = figures_of(&[first, second])
+/// Compares all figures of two runs of one kind. Their windows must have one length, and their gaps
+/// one threshold.
+pub fn compare(first: &RunFigures, second: &RunFigures) -> Vec<FigureRow> {
+    let figures = figures_of(&[first, second]).into_iter();
+    let (mut rows, compared): (Vec<FigureRow>, Vec<Option<Ranks>>) =
+        figures.map(|figure| row(figure, first, second)).unzip();
+    let (tested, ranks): (Vec<usize>, Vec<Ranks>) = compared
         .into_iter()
-        .map(|figure| row(figure, first, second))
-        .collect();
-    let (tested, mut p): (Vec<usize>, Vec<f64>) = rows
-        .iter()
         .enumerate()
-        .filter_map(|(at, row)| Some((at, row.p?)))
+        .filter_map(|(at, ranks)| Some((at, ranks?)))
         .unzip();
+    let mut p = p_of_all(&ranks);
     holm(&mut p);
     for (at, p) in tested.into_iter().zip(p) {
         rows[at].p = Some(p);
         rows[at].verdict = match p < ALPHA {
-            true => Verdict::Different,
-            false => Verdict::NotShown,
+            true => ComparisonVerdict::Different,
+            false => ComparisonVerdict::NotShown,
         };
     }
     rows
 }
 
-/// Every figure that one of these runs of one kind has, in the order in which results list them.
-pub fn figures_of(runs: &[&Measured]) -> Vec<Figure> {
-    let mut figures: Vec<Figure> = Vec::new();
+/// Returns every figure that one of these runs has, in the order of results. The runs must be of
+/// one kind.
+pub fn figures_of(runs: &[&RunFigures]) -> Vec<ComparedFigure> {
+    let mut figures: Vec<ComparedFigure> = Vec::new();
     for figure in runs.iter().flat_map(|run| run.figures()) {
         if !figures.contains(&figure) {
             figures.push(figure);
@@ -83,18 +85,23 @@ pub fn figures_of(runs: &[&Measured]) -> Vec<Figure> {
     figures
 }
 
-fn row(figure: Figure, first: &Measured, second: &Measured) -> Row {
+fn row(
+    figure: ComparedFigure,
+    first: &RunFigures,
+    second: &RunFigures,
+) -> (FigureRow, Option<Ranks>) {
     let both = first.by_window(&figure).zip(second.by_window(&figure));
-    // Nothing to compare where neither ever had any of it.
+    // There is nothing to compare if the figure is 0 in all windows of both.
     let both = both.filter(|(a, b)| a.iter().chain(b).any(|it| *it != 0.0));
     let ranks = both.and_then(|(a, b)| ranks(&a, &b));
-    Row {
+    let row = FigureRow {
         first: first.figure(&figure),
         second: second.figure(&figure),
         shift: ranks.map(|ranks| ranks.shift),
         delta: ranks.map(|ranks| ranks.delta),
-        p: ranks.map(|ranks| ranks.p),
-        verdict: Verdict::Untested,
+        p: None,
+        verdict: ComparisonVerdict::Untested,
         figure,
-    }
+    };
+    (row, ranks)
 }

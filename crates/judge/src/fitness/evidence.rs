@@ -1,38 +1,87 @@
-//! What is known of a run, as bounds: a figure is at least so much, and at most so much where anybody knows.
+//! Evidence of a run, as bounds: each figure has a least value, and a most value if that is known.
 
-use vmnoise_events::coverage::{CommandCoverage, Coverage, Hides, Question};
+use vmnoise_events::coverage::{CommandCoverage, Coverage, HiddenKind, HypervisorTime, Question};
 use vmnoise_events::{FamilyLongest, FamilyLook, FamilyTaken, Share};
 
 /// Bounds of a figure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Range {
-    /// It is no less.
+    /// Lower bound.
     pub least: u64,
-    /// It is no more; `None` where what is not seen may be anything.
+    /// Upper bound; `None` if unseen time may be of any length.
     pub most: Option<u64>,
 }
 
-/// What a verdict rests on.
+/// Time that a hypervisor below this machine takes in addition to steal time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum HypervisorRate {
+    /// There is no hypervisor.
+    Nothing,
+    /// It was not measured.
+    Unmeasured,
+    /// It was measured before the run.
+    Measured {
+        /// Rate, in millionths of the time.
+        ppm: u64,
+        /// Longest gap, in ns.
+        longest_ns: u64,
+    },
+}
+
+impl HypervisorRate {
+    /// Returns the time taken from threads that ran for `ran_ns`.
+    fn time(self, ran_ns: u64) -> HypervisorTime {
+        match self {
+            HypervisorRate::Nothing => HypervisorTime::Nothing,
+            HypervisorRate::Unmeasured => HypervisorTime::Unmeasured,
+            HypervisorRate::Measured { ppm, .. } => {
+                let ns = (u128::from(ran_ns) * u128::from(ppm)).div_ceil(1_000_000);
+                HypervisorTime::Measured(u64::try_from(ns).unwrap_or(u64::MAX))
+            }
+        }
+    }
+
+    fn longest_ns(self) -> u64 {
+        match self {
+            HypervisorRate::Measured { longest_ns, .. } => longest_ns,
+            HypervisorRate::Nothing | HypervisorRate::Unmeasured => 0,
+        }
+    }
+}
+
+/// Evidence for a verdict.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Evidence {
-    /// What was taken of the threads of the command, in ns over all of them.
+pub struct FitnessEvidence {
+    /// Time taken from the threads of the command, in ns over all of them.
     pub taken_ns: Range,
-    /// The longest at one go, in ns.
+    /// Time taken from the thread that lost most, in ns. Other threads may have waited for it.
+    pub worst_thread_ns: Range,
+    /// Length of the run, in ns.
+    pub wall_ns: u64,
+    /// Longest time taken without a break, in ns.
     pub longest_ns: Range,
-    /// Of how much: the run's length, or how long its threads could run but for one another, all together, where that is
-    /// more, in ns.
+    /// Time to which the noise refers, in ns: the run's length, or the time for which its threads
+    /// could run together, without waits for one another, if that is more.
     pub of_ns: u64,
-    /// What of the threads could be seen.
+    /// Coverage of the threads.
     pub coverage: Coverage,
 }
 
-impl Evidence {
-    /// From what was traced of a run of this length.
-    pub fn traced(look: &FamilyLook, wall_ns: u64, sees_steal: bool, sees_nmi: bool) -> Evidence {
+impl FitnessEvidence {
+    /// Returns the evidence from the traced events of a run of this length.
+    pub fn traced(
+        look: &FamilyLook,
+        wall_ns: u64,
+        sees_steal: bool,
+        sees_nmi: bool,
+        hypervisor: HypervisorRate,
+    ) -> FitnessEvidence {
         let books = look.books();
+        let beyond_steal = hypervisor.time(books.ran_ns);
         let waits = look.waits;
         let missed = look.unpaired + look.missed;
-        // Whom the kernel's own counts have wait longer than events show may have waited for others.
+        // If the kernel counts longer waits than the events show, these waits may have been for
+        // others.
         let unshown_ns = match missed {
             0 => 0,
             _ => books.unshown_ns,
@@ -46,46 +95,83 @@ impl Evidence {
             unbounded: look.unbounded,
             kernel_counts_waits: unshown_ns > 0 || books.kernel_waited_ns > 0,
             doubt_ns,
+            beyond_steal,
         });
         coverage.watched.known[Share::Steal] = sees_steal;
         coverage.watched.known[Share::Nmi] = sees_nmi;
         let spots = coverage.blind_spots(Question::Taken);
-        let is_bounded = spots.iter().all(|it| it.hides() == Hides::StatedTime);
+        let is_bounded = spots.iter().all(|it| it.hides() == HiddenKind::StatedTime);
         let taken_ns = books.taken_ns();
-        // What the steal clock is ahead of its last reading may have been taken piece by piece.
-        let is_at_one_go = |it: &&FamilyLongest| it.taken != FamilyTaken::Steal;
-        let longest =
-            |all: &mut dyn Iterator<Item = &FamilyLongest>| all.map(|it| it.ns).max().unwrap_or(0);
-        let sure_ns = longest(&mut look.longest.iter().filter(is_at_one_go));
-        let longest_ns = longest(&mut look.longest.iter());
-        let most = |ns: u64| is_bounded.then_some(ns.saturating_add(doubt_ns));
-        Evidence {
-            // Whose turn was not seen whole may have been one of its own.
+        let of_one_ns = look.most_of_one_ns();
+        let (sure_ns, longest_ns) = longest_ns(look);
+        let most = |ns: u64, beyond_ns: u64| {
+            is_bounded.then_some(ns.saturating_add(doubt_ns).saturating_add(beyond_ns))
+        };
+        let beyond_ns = measured_ns(beyond_steal);
+        // One thread does not run for longer than the run.
+        let beyond_of_one_ns = beyond_ns.min(measured_ns(hypervisor.time(wall_ns)));
+        FitnessEvidence {
+            // A turn that was not seen completely may have been a turn of the command's own
+            // threads.
             taken_ns: Range {
                 least: taken_ns - waits.unnamed_ns.min(books.waited_ns),
-                most: most(taken_ns),
+                most: most(taken_ns, beyond_ns),
+            },
+            worst_thread_ns: Range {
+                least: of_one_ns.saturating_sub(waits.unnamed_ns),
+                most: most(of_one_ns, beyond_of_one_ns),
             },
             longest_ns: Range {
-                least: match waits.unnamed_ns {
-                    0 => sure_ns,
-                    unnamed_ns => sure_ns.saturating_sub(unnamed_ns),
-                },
-                most: most(longest_ns),
+                least: sure_ns.saturating_sub(waits.unnamed_ns),
+                most: most(longest_ns, hypervisor.longest_ns()),
             },
+            wall_ns,
             of_ns: wall_ns.max(books.runnable_ns()),
             coverage,
         }
     }
 
-    /// All that was taken, in millionths of the run: rounded down, and up.
+    /// Returns the noise in millionths, rounded down and up: of all threads' time, or of the thread
+    /// that lost most, if that is more.
     pub fn noise_ppm(&self) -> Range {
-        let of_ns = u128::from(self.of_ns.max(1));
-        let ppm = |ns: u64| u128::from(ns) * 1_000_000;
-        let clamp = |it: u128| u64::try_from(it).unwrap_or(u64::MAX);
+        let all = in_millionths(self.taken_ns, self.of_ns);
+        let one = in_millionths(self.worst_thread_ns, self.wall_ns);
         Range {
-            least: clamp(ppm(self.taken_ns.least) / of_ns),
-            most: self.taken_ns.most.map(|ns| clamp(ppm(ns).div_ceil(of_ns))),
+            least: all.least.max(one.least),
+            most: all.most.zip(one.most).map(|(all, one)| all.max(one)),
         }
+    }
+}
+
+/// Returns a time as millionths of another. The lower bound is rounded down, and the upper bound
+/// up.
+fn in_millionths(taken_ns: Range, of_ns: u64) -> Range {
+    let of_ns = u128::from(of_ns.max(1));
+    let ppm = |ns: u64| u128::from(ns) * 1_000_000;
+    let clamp = |it: u128| u64::try_from(it).unwrap_or(u64::MAX);
+    Range {
+        least: clamp(ppm(taken_ns.least) / of_ns),
+        most: taken_ns.most.map(|ns| clamp(ppm(ns).div_ceil(of_ns))),
+    }
+}
+
+/// Returns the longest time that was certainly taken without a break, and the longest that may have
+/// been.
+fn longest_ns(look: &FamilyLook) -> (u64, u64) {
+    // The steal clock may have advanced in several pieces since its last reading.
+    let is_surely_one = |it: &&FamilyLongest| it.taken != FamilyTaken::Steal;
+    let sure = look.longest.iter().filter(is_surely_one).map(|it| it.ns);
+    let all = look.longest.iter().map(|it| it.ns);
+    (
+        sure.fold(look.contiguous_ns, u64::max),
+        all.fold(look.contiguous_ns, u64::max),
+    )
+}
+
+const fn measured_ns(time: HypervisorTime) -> u64 {
+    match time {
+        HypervisorTime::Measured(ns) => ns,
+        HypervisorTime::Nothing | HypervisorTime::Unmeasured => 0,
     }
 }
 
@@ -111,13 +197,14 @@ mod tests {
         }
     }
 
-    fn hidden(evidence: &Evidence) -> usize {
+    fn hidden(evidence: &FitnessEvidence) -> usize {
         evidence.coverage.blind_spots(Question::Taken).len()
     }
 
     #[test]
     fn what_a_command_waits_for_itself_is_not_taken() {
-        let evidence = Evidence::traced(&look(), 10_000, true, true);
+        let evidence =
+            FitnessEvidence::traced(&look(), 10_000, true, true, HypervisorRate::Nothing);
         let known = Range {
             least: 500,
             most: Some(500),
@@ -140,7 +227,7 @@ mod tests {
         look.unpaired = 3;
         look.ended.kernel_waited_ns = 1_000;
         look.ended.unshown_ns = 100;
-        let evidence = Evidence::traced(&look, 10_000, true, true);
+        let evidence = FitnessEvidence::traced(&look, 10_000, true, true, HypervisorRate::Nothing);
         let bounds = Range {
             least: 350,
             most: Some(500 + 200 + 50 + 100),
@@ -151,26 +238,89 @@ mod tests {
 
     #[test]
     fn without_a_steal_clock_nobody_knows_how_much_it_was() {
-        let evidence = Evidence::traced(&look(), 10_000, false, true);
+        let evidence =
+            FitnessEvidence::traced(&look(), 10_000, false, true, HypervisorRate::Nothing);
         assert_eq!(
             (evidence.taken_ns.most, evidence.longest_ns.most),
             (None, None)
         );
     }
 
+    /// A steal clock does not show the time that a hypervisor takes for exits and its own
+    /// interrupts.
+    #[test]
+    fn in_a_guest_no_run_is_fit_without_a_measurement() {
+        let of = |beyond| FitnessEvidence::traced(&look(), 10_000, true, true, beyond);
+        let unmeasured = of(HypervisorRate::Unmeasured);
+        assert_eq!(
+            (unmeasured.taken_ns.most, unmeasured.longest_ns.most),
+            (None, None)
+        );
+        assert_eq!(hidden(&unmeasured), 1);
+        // 2 % of 4,000 ns.
+        let (ppm, longest_ns) = (20_000, 30);
+        let measured = of(HypervisorRate::Measured { ppm, longest_ns });
+        assert_eq!(
+            (measured.taken_ns.least, measured.taken_ns.most),
+            (500, Some(580))
+        );
+        assert_eq!(measured.longest_ns.most, Some(30));
+        assert_eq!(hidden(&measured), 1);
+    }
+
+    /// One of 64 threads loses 60 % of the run, and all others wait for it.
+    #[test]
+    fn the_thread_that_lost_most_is_judged_as_well() {
+        let mut look = look();
+        look.ended = FamilyBooks {
+            wall_ns: 640_000,
+            ran_ns: 634_000,
+            waited_ns: 6_000,
+            threads: 64,
+            ..FamilyBooks::default()
+        };
+        look.most_of_ended_ns = 6_000;
+        let evidence = FitnessEvidence::traced(&look, 10_000, true, true, HypervisorRate::Nothing);
+        let noise = evidence.noise_ppm();
+        assert_eq!((noise.least, noise.most), (600_000, Some(600_000)));
+        look.most_of_ended_ns = 100;
+        let evidence = FitnessEvidence::traced(&look, 10_000, true, true, HypervisorRate::Nothing);
+        // 0.94 % of all threads' time, but 1 % of one thread's.
+        assert_eq!(evidence.noise_ppm().least, 10_000);
+    }
+
+    /// An interrupt, the soft interrupt after it, and the wait after that are one time without the
+    /// CPU.
+    #[test]
+    fn time_taken_without_a_break_is_one_piece() {
+        let mut look = look();
+        look.longest = vec![FamilyLongest {
+            taken: FamilyTaken::Wait,
+            ns: 300,
+            until_mono_ns: 0,
+            who: None,
+        }];
+        look.contiguous_ns = 450;
+        let evidence = FitnessEvidence::traced(&look, 10_000, true, true, HypervisorRate::Nothing);
+        let (least, most) = (450, Some(450));
+        assert_eq!(evidence.longest_ns, Range { least, most });
+    }
+
     #[test]
     fn several_threads_are_held_against_the_time_of_all() {
-        let evidence = Evidence::traced(&look(), 2_000, true, true);
+        let evidence = FitnessEvidence::traced(&look(), 2_000, true, true, HypervisorRate::Nothing);
         assert_eq!(evidence.of_ns, 4_500);
     }
 
-    /// More threads than CPUs wait for one another, and what is taken is no smaller part by that.
+    /// If more threads than CPUs wait for one another, the taken part does not become smaller.
     #[test]
     fn a_longer_queue_of_its_own_makes_no_run_fitter() {
         let mut longer = look();
         longer.ended.waited_own_ns += 1_000_000;
         longer.ended.wall_ns += 1_000_000;
-        let noise = |look| Evidence::traced(look, 2_000, true, true).noise_ppm();
+        let noise = |look| {
+            FitnessEvidence::traced(look, 2_000, true, true, HypervisorRate::Nothing).noise_ppm()
+        };
         assert_eq!(noise(&longer), noise(&look()));
     }
 
@@ -182,7 +332,8 @@ mod tests {
         let mut unkept = look();
         unkept.unpaired = 1;
         for look in [none, lost, unkept] {
-            let evidence = Evidence::traced(&look, 2_000, true, true);
+            let evidence =
+                FitnessEvidence::traced(&look, 2_000, true, true, HypervisorRate::Nothing);
             assert_eq!(evidence.taken_ns.most, None, "{look:?}");
             assert!(hidden(&evidence) > 0);
         }
@@ -199,7 +350,7 @@ mod tests {
                 who: None,
             })
             .into();
-        let evidence = Evidence::traced(&look, 10_000, true, true);
+        let evidence = FitnessEvidence::traced(&look, 10_000, true, true, HypervisorRate::Nothing);
         let (least, most) = (300, Some(900));
         assert_eq!(evidence.longest_ns, Range { least, most });
     }

@@ -1,29 +1,29 @@
-//! What a run has to stay below.
+//! Limits on a run.
 
-/// What is limited.
+/// Figure that can be limited.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Figure {
-    /// All that was taken, in millionths of the run.
+pub enum LimitedFigure {
+    /// Time taken, in millionths of the run.
     Noise,
-    /// The longest time taken at one go, in ns.
+    /// Longest time taken without a break, in ns.
     Max,
 }
 
-impl Figure {
-    /// As people write it.
+impl LimitedFigure {
+    /// Returns its name.
     pub const fn name(self) -> &'static str {
         match self {
-            Figure::Noise => "noise",
-            Figure::Max => "max",
+            LimitedFigure::Noise => "noise",
+            LimitedFigure::Max => "max",
         }
     }
 }
 
-/// A figure, and what it has to be below.
+/// Limit on a figure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Limit {
-    /// What is limited.
-    pub figure: Figure,
-    /// In its unit.
+pub struct FitnessLimit {
+    /// Figure.
+    pub figure: LimitedFigure,
+    /// Value below which the figure must stay, in its unit.
     pub below: u64,
 }

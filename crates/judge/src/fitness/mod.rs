@@ -4,6 +4,6 @@ mod evidence;
 mod limit;
 mod verdict;
 
-pub use evidence::{Evidence, Range};
-pub use limit::{Figure, Limit};
-pub use verdict::{Fitness, Judged, Judgement};
+pub use evidence::{FitnessEvidence, HypervisorRate, Range};
+pub use limit::{FitnessLimit, LimitedFigure};
+pub use verdict::{Fitness, FitnessLimitResult, FitnessVerdict};

@@ -1,47 +1,47 @@
-//! Fit, unfit, or nobody can tell.
+//! Verdict on a run: fit, unfit, or unknown.
 
 use serde::Serialize;
 
-use super::{Evidence, Figure, Limit, Range};
+use super::{FitnessEvidence, FitnessLimit, LimitedFigure, Range};
 
-/// The verdict on a run, or on one of its limits.
+/// Verdict on a run, or on one of its limits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Fitness {
-    /// It is below its limit whatever was not seen.
+    /// The figure is below its limit, whatever was not seen.
     Fit,
-    /// It is not, whatever was not seen.
+    /// The figure is not below its limit, whatever was not seen.
     Unfit,
-    /// What was not seen decides.
+    /// The verdict depends on what was not seen.
     CannotTell,
 }
 
-/// A limit, judged.
+/// Verdict on a limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Judgement {
-    /// The limit.
-    pub limit: Limit,
-    /// What the run has, in the unit of the limit.
+pub struct FitnessLimitResult {
+    /// Limit.
+    pub limit: FitnessLimit,
+    /// Figure of the run, in the unit of the limit.
     pub has: Range,
-    /// Whether that is below it.
+    /// Verdict.
     pub verdict: Fitness,
 }
 
-/// A run, judged.
+/// Verdict on a run.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Judged {
-    /// Unfit if one limit is broken, fit if all are kept.
+pub struct FitnessVerdict {
+    /// Unfit if one limit is broken; fit if all limits are kept.
     pub verdict: Fitness,
-    /// Each limit.
-    pub judgements: Vec<Judgement>,
+    /// Verdicts on its limits.
+    pub judgements: Vec<FitnessLimitResult>,
 }
 
-impl Judged {
+impl FitnessVerdict {
     /// Judges a run by these limits.
-    pub fn new(limits: &[Limit], evidence: &Evidence) -> Judged {
-        let judgements: Vec<Judgement> = limits
+    pub fn new(limits: &[FitnessLimit], evidence: &FitnessEvidence) -> FitnessVerdict {
+        let judgements: Vec<FitnessLimitResult> = limits
             .iter()
-            .map(|&limit| Judgement::new(limit, evidence))
+            .map(|&limit| FitnessLimitResult::new(limit, evidence))
             .collect();
         let any = |verdict| judgements.iter().any(|it| it.verdict == verdict);
         let verdict = if any(Fitness::Unfit) {
@@ -51,18 +51,18 @@ impl Judged {
         } else {
             Fitness::Fit
         };
-        Judged {
+        FitnessVerdict {
             verdict,
             judgements,
         }
     }
 }
 
-impl Judgement {
-    fn new(limit: Limit, evidence: &Evidence) -> Judgement {
+impl FitnessLimitResult {
+    fn new(limit: FitnessLimit, evidence: &FitnessEvidence) -> FitnessLimitResult {
         let has = match limit.figure {
-            Figure::Noise => evidence.noise_ppm(),
-            Figure::Max => evidence.longest_ns,
+            LimitedFigure::Noise => evidence.noise_ppm(),
+            LimitedFigure::Max => evidence.longest_ns,
         };
         let verdict = if has.least >= limit.below {
             Fitness::Unfit
@@ -71,7 +71,7 @@ impl Judgement {
         } else {
             Fitness::CannotTell
         };
-        Judgement {
+        FitnessLimitResult {
             limit,
             has,
             verdict,
@@ -86,18 +86,26 @@ mod tests {
     use super::*;
 
     fn verdict(least: u64, most: Option<u64>) -> Fitness {
-        let limits = [(Figure::Noise, 10_000), (Figure::Max, 1_000_000)];
-        let limits = limits.map(|(figure, below)| Limit { figure, below });
-        let evidence = Evidence {
+        let limits = [
+            (LimitedFigure::Noise, 10_000),
+            (LimitedFigure::Max, 1_000_000),
+        ];
+        let limits = limits.map(|(figure, below)| FitnessLimit { figure, below });
+        let evidence = FitnessEvidence {
             taken_ns: Range { least, most },
             longest_ns: Range {
                 least: 0,
                 most: Some(0),
             },
+            worst_thread_ns: Range {
+                least: 0,
+                most: Some(0),
+            },
+            wall_ns: 1_000_000,
             of_ns: 1_000_000,
             coverage: Coverage::of_command(CommandCoverage::default()),
         };
-        Judged::new(&limits, &evidence).verdict
+        FitnessVerdict::new(&limits, &evidence).verdict
     }
 
     #[test]

@@ -1,12 +1,13 @@
-//! Which setting costs least, where a difference may be chance.
+//! Choice of the setting that costs least, if differences may be chance.
 
 use statrs::distribution::{ContinuousCDF, StudentsT};
 
-/// Of settings with their costs, window by window, the place of the one to choose; `None` of none.
+/// Returns the index of the setting to choose, from the costs of each setting by window; `None`
+/// without settings.
 ///
-/// An earlier one is given up for a later one only where that was cheaper beyond chance: the
-/// differences of windows that saw the same machine are held against Student's t distribution,
-/// and so sure that of all choices at most this `risk` is wrong.
+/// A later setting replaces an earlier one only if it was cheaper beyond chance. The test is
+/// Student's t, over the differences of windows that saw the same machine. The probability that any
+/// choice is wrong is at most `risk`.
 pub fn cheapest(costs: &[&[f64]], risk: f64) -> Option<usize> {
     let tests = costs.len().saturating_sub(1).max(1);
     let mut chosen = 0;
@@ -46,7 +47,7 @@ mod tests {
         let (first, second) = ([10.0, 12.0, 11.0, 14.0], [9.9, 12.4, 10.2, 13.9]);
         assert_eq!(cheapest(&[&first, &second], 0.01), Some(0));
         assert_eq!(cheapest(&[&second, &first], 0.01), Some(0));
-        // Of one window nothing is known of chance.
+        // One window shows nothing about chance.
         assert_eq!(cheapest(&[&[10.0], &[1.0]], 0.01), Some(0));
         assert_eq!(cheapest(&[&[10.0, 10.0], &[10.0, 10.0]], 0.01), Some(0));
     }

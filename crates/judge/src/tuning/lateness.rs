@@ -1,4 +1,4 @@
-//! How late timers of one setting were, and whether that keeps a goal.
+//! Lateness of the timers of one setting, and whether it keeps a goal.
 
 use serde::Serialize;
 use vmnoise_events::coverage::{Coverage, Question};
@@ -6,14 +6,14 @@ use vmnoise_explain::Lengths;
 
 use crate::check::odds::{Decision, Odds, seen};
 
-/// How late timers may be.
+/// Goal for the lateness of timers.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Goal {
-    /// No more than this, in ns …
+    /// Largest lateness, in ns.
     pub limit_ns: u64,
-    /// … for this part of all timers (0 to 1) but so many.
+    /// Part of all timers (0 to 1) that may be later.
     pub above: f64,
-    /// How often, at most, a decision may be wrong by chance (0 to 1).
+    /// Highest probability that a decision is wrong by chance (0 to 1).
     pub risk: f64,
 }
 
@@ -21,18 +21,18 @@ pub struct Goal {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Keeps {
-    /// It does.
+    /// The goal is kept.
     Yes,
-    /// It does not.
+    /// The goal is not kept.
     No,
-    /// It could be either: too few timers were seen.
+    /// Both are possible: too few timers were seen.
     Open {
-        /// With how many it most likely is decided; `None` where that is not known.
+        /// Number of timers that most likely decides; `None` if unknown.
         needed: Option<u64>,
     },
 }
 
-/// How late the timers of one setting were, window by window.
+/// Lateness of the timers of one setting, by window.
 #[derive(Debug, Default)]
 pub struct Lateness {
     whole: Lengths,
@@ -40,7 +40,7 @@ pub struct Lateness {
 }
 
 impl Lateness {
-    /// Adds the next window: lengths in ns, and how many timers were that late.
+    /// Adds the next window: pairs of a lateness in ns and the number of timers that were so late.
     pub fn push(&mut self, window: Vec<(u64, u64)>) {
         for &(late_ns, count) in &window {
             self.whole.record_n(late_ns, count);
@@ -48,19 +48,21 @@ impl Lateness {
         self.windows.push(window);
     }
 
-    /// How many timers there were.
+    /// Returns the number of timers.
     pub fn count(&self) -> u64 {
         self.whole.count()
     }
 
-    /// Of all timers this part (0 to 1) was no later, in ns, to three digits; `None` without any.
+    /// Returns the lateness that this part of all timers (0 to 1) did not exceed, in ns, to three
+    /// digits; `None` without timers.
     pub fn at(&self, part: f64) -> Option<u64> {
         let [late_ns] = self.whole.at_quantiles([part]);
         (self.count() > 0).then_some(late_ns)
     }
 
-    /// Whether it keeps the goal, by what was seen: timers of a noisy moment tell of that moment
-    /// alone, so windows that differ count for less. Nothing keeps it that could not be seen.
+    /// Returns whether the setting keeps the goal. The timers of a noisy moment are evidence of
+    /// only that moment, so they count for less if windows differ. Blind spots prevent that a goal
+    /// is kept.
     pub fn keeps(&self, goal: &Goal, coverage: &Coverage) -> Keeps {
         let windows = self.windows.iter().map(|counts| {
             let mut lengths = Lengths::default();
@@ -80,9 +82,9 @@ impl Lateness {
             Decision::Kept if !is_seen(goal, coverage) => Keeps::Open { needed: None },
             Decision::Kept => Keeps::Yes,
             Decision::Broken => Keeps::No,
-            Decision::Open => {
+            Decision::Open | Decision::Unmet => {
                 let needed = odds.count_to_ask_for(goal.above).ceil();
-                // A float that is too large for a u64 becomes the largest.
+                // The cast turns a float that is too large for a u64 into the largest u64.
                 let needed = (needed < u64::MAX as f64).then_some(needed as u64);
                 Keeps::Open {
                     needed: needed.map(|it| it.max(self.count())),
@@ -104,7 +106,7 @@ fn above(counts: &[(u64, u64)], limit_ns: u64) -> u64 {
 
 #[cfg(test)]
 mod tests {
-    use vmnoise_events::Workload;
+    use vmnoise_events::MeasuringCommand;
 
     use super::*;
 
@@ -115,10 +117,10 @@ mod tests {
     };
 
     fn whole() -> Coverage {
-        Coverage::of_workload(Workload::Timerlat)
+        Coverage::of_workload(MeasuringCommand::Timerlat)
     }
 
-    /// Ten windows with so many timers in time and so many late in each.
+    /// Returns ten windows with these numbers of timers in time and late.
     fn windows(in_time: u64, late: u64) -> Lateness {
         let mut lateness = Lateness::default();
         for _ in 0..10 {
@@ -131,11 +133,11 @@ mod tests {
     fn a_goal_is_kept_broken_or_open_by_how_much_was_seen() {
         assert_eq!(windows(1_000, 0).keeps(&GOAL, &whole()), Keeps::Yes);
         assert_eq!(windows(950, 50).keeps(&GOAL, &whole()), Keeps::No);
-        // None of 100 is late: that is as likely as not where one in 100 is.
+        // None of 100 timers is late. If one in 100 is late on average, that is as likely as not.
         let Keeps::Open { needed } = windows(10, 0).keeps(&GOAL, &whole()) else {
             panic!("{:?}", windows(10, 0).keeps(&GOAL, &whole()));
         };
-        // 0.99^n = 0.01 has n = 459, and as few would do only if none were ever late.
+        // 0.99^n = 0.01 gives n = 459. So few are enough only if no timer is ever late.
         assert!(needed.unwrap() > 459, "{needed:?}");
         assert_eq!(
             Lateness::default().keeps(&GOAL, &whole()),
@@ -154,7 +156,8 @@ mod tests {
         assert_eq!(Lateness::default().at(0.5), None);
     }
 
-    /// As many late ones in all, but in one window: that tells of one bad moment.
+    /// The same number of timers is late, but all in one window: this is evidence of one bad
+    /// moment.
     #[test]
     fn one_bad_moment_is_no_proof() {
         let mut lateness = Lateness::default();
@@ -168,7 +171,8 @@ mod tests {
         ));
     }
 
-    /// Sums that cannot all be true may have missed any timer; those that were too late stay too late.
+    /// If the sums contradict one another, any timer may be missing. Timers that were too late stay
+    /// too late.
     #[test]
     fn what_could_not_be_seen_keeps_no_goal() {
         let blind = Coverage {

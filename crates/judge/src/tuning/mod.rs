@@ -1,5 +1,5 @@
-//! Which of several settings keeps a goal at the least cost: each is measured in windows, and they
-//! take turns, so that the n-th windows of all of them saw the same machine.
+//! Choice of the cheapest of several settings that keep a goal. Each is measured in windows, in
+//! turn, so that the n-th windows of all settings see the same machine.
 
 mod cheapest;
 mod lateness;

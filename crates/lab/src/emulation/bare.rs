@@ -13,7 +13,7 @@ pub(super) fn run(job: Job<'_>) -> Result<Brought> {
     let mut commands = measuring::load(cell);
     commands.extend(printed::commands_beside_load(cell, measure));
     let commands: Vec<&str> = commands.iter().map(String::as_str).collect();
-    let mut lab = Lab::kernel(image(cell.host_kernel, bed::Kernel::Cloud))
+    let mut lab = Lab::kernel(image(cell.host_kernel, bed::DebianKernel::Cloud))
         .virtual_time(0)
         .seed(job.seed)
         .until(job.asked_to_end);

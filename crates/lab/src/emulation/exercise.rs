@@ -23,7 +23,7 @@ pub(super) fn run(job: Job<'_>) -> Result<Brought> {
     commands.extend(load_works);
     commands.extend(measuring::inside(cell, measure).map(|file| format!("lab-guest print {file}")));
     let commands: Vec<&str> = commands.iter().map(String::as_str).collect();
-    let mut lab = Lab::kernel(image(cell.host_kernel, bed::Kernel::Cloud))
+    let mut lab = Lab::kernel(image(cell.host_kernel, bed::DebianKernel::Cloud))
         .virtual_time(0)
         .seed(job.seed)
         .until(job.asked_to_end);

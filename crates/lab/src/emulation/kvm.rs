@@ -20,10 +20,10 @@ pub(super) fn run(job: Job<'_>) -> Result<Brought> {
     let host = on_host(cell, measure, guest.len());
     let guest: Vec<&str> = guest.iter().map(String::as_str).collect();
     let host: Vec<&str> = host.iter().map(String::as_str).collect();
-    let mut lab = Lab::kernel(image(cell.host_kernel, bed::Kernel::Cloud))
+    let mut lab = Lab::kernel(image(cell.host_kernel, bed::DebianKernel::Cloud))
         .guest_kernel(image(
             cell.guest_kernel.context("a guest has a kernel")?,
-            bed::Kernel::Cloud,
+            bed::DebianKernel::Cloud,
         ))
         .virtual_time(0)
         .seed(job.seed)

@@ -9,10 +9,10 @@ mod refusal;
 mod xen;
 
 use anyhow::Result;
-use vmnoise_labs::bed::{self, Part};
+use vmnoise_labs::bed::{self, BedPart};
 
 use crate::measuring::{self, Brought, Job, image};
-use crate::scenario::{Cell, GuestType, Hypervisor, Kernel, Workload};
+use crate::scenario::{Cell, CellKernel, CellWorkload, GuestType, Hypervisor};
 
 pub use length::{jobs, takes};
 pub use refusal::refusal;
@@ -24,7 +24,7 @@ pub use refusal::refusal;
 /// the console.
 pub fn run(job: Job<'_>) -> Result<Brought> {
     match job.cell.hypervisor {
-        Hypervisor::Microvm if job.cell.workload == Workload::Exercise => exercise::run(job),
+        Hypervisor::Microvm if job.cell.workload == CellWorkload::Exercise => exercise::run(job),
         Hypervisor::Bare | Hypervisor::Microvm => bare::run(job),
         Hypervisor::Kvm => kvm::run(job),
         Hypervisor::Xen | Hypervisor::Dom0 => xen::run(job),
@@ -41,22 +41,22 @@ pub fn ns_an_instruction(cell: &Cell) -> u32 {
 }
 
 /// Returns the parts of the cell's machine.
-pub fn parts(cell: &Cell) -> Vec<Part> {
+pub fn parts(cell: &Cell) -> Vec<BedPart> {
     let is_xen = matches!(cell.hypervisor, Hypervisor::Xen | Hypervisor::Dom0);
     let of_host = match is_xen {
-        true => bed::Kernel::Plain,
-        false => bed::Kernel::Cloud,
+        true => bed::DebianKernel::Plain,
+        false => bed::DebianKernel::Cloud,
     };
     let mut parts = vec![
-        Part::Emulator,
-        Part::Kernel(image(cell.host_kernel, of_host)),
+        BedPart::Emulator,
+        BedPart::Kernel(image(cell.host_kernel, of_host)),
     ];
     // Xen is always booted with a guest, even if Dom0 is measured.
-    let guest = cell.guest_kernel.or(is_xen.then_some(Kernel::Ordinary));
-    parts.extend(guest.map(|kernel| Part::Kernel(image(kernel, bed::Kernel::Cloud))));
-    parts.extend(is_xen.then_some(Part::Xen));
+    let guest = cell.guest_kernel.or(is_xen.then_some(CellKernel::Ordinary));
+    parts.extend(guest.map(|kernel| BedPart::Kernel(image(kernel, bed::DebianKernel::Cloud))));
+    parts.extend(is_xen.then_some(BedPart::Xen));
     let is_hvm = cell.guest_type == Some(GuestType::Hvm);
-    parts.extend(is_hvm.then_some(Part::DeviceModel));
-    parts.extend(measuring::packaged(cell).into_iter().map(Part::Program));
+    parts.extend(is_hvm.then_some(BedPart::DeviceModel));
+    parts.extend(measuring::packaged(cell).into_iter().map(BedPart::Program));
     parts
 }

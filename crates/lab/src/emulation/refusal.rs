@@ -2,7 +2,9 @@
 
 use super::length;
 use crate::measuring;
-use crate::scenario::{Cell, GuestType, Hypervisor, Kernel, Load, Measure, Tuning, Workload};
+use crate::scenario::{
+    Cell, CellKernel, CellWorkload, GuestType, Hypervisor, Load, Measure, Tuning,
+};
 
 /// Returns why this cell cannot run in emulation, if so.
 pub fn refusal(cell: &Cell, measure: &Measure) -> Option<&'static str> {
@@ -19,25 +21,26 @@ const SHORTEST_NS: u64 = 20_000_000;
 fn of_workload(cell: &Cell, measure: &Measure) -> Option<&'static str> {
     let is_microvm = cell.hypervisor == Hypervisor::Microvm;
     match cell.workload {
-        Workload::Timerlat | Workload::Cyclictest if is_microvm => {
+        CellWorkload::Timerlat | CellWorkload::Cyclictest if is_microvm => {
             Some("vmnoise's own guest has no timer: `osnoise` and `exercise` run in it")
         }
-        Workload::Exercise if !is_microvm => {
+        CellWorkload::Exercise if !is_microvm => {
             Some("only vmnoise's own guest exits on purpose: set `hypervisor = \"microvm\"`")
         }
-        Workload::Exercise if measure.duration.ns() < SHORTEST_NS => {
+        CellWorkload::Exercise if measure.duration.ns() < SHORTEST_NS => {
             Some("a guest that ends within 20 ms may not be seen: raise `duration`")
         }
-        Workload::Timerlat | Workload::Cyclictest | Workload::Exercise | Workload::Osnoise => {
-            measuring::refusal(cell, measure)
-        }
+        CellWorkload::Timerlat
+        | CellWorkload::Cyclictest
+        | CellWorkload::Exercise
+        | CellWorkload::Osnoise => measuring::refusal(cell, measure),
     }
 }
 
 fn of_kernels(cell: &Cell) -> Option<&'static str> {
     let is_xen = matches!(cell.hypervisor, Hypervisor::Xen | Hypervisor::Dom0);
-    let is_pv = cell.guest_type == Some(GuestType::Pv) && cell.guest_kernel == Some(Kernel::Rt);
-    (is_xen && (cell.host_kernel == Kernel::Rt || is_pv)).then_some(
+    let is_pv = cell.guest_type == Some(GuestType::Pv) && cell.guest_kernel == Some(CellKernel::Rt);
+    (is_xen && (cell.host_kernel == CellKernel::Rt || is_pv)).then_some(
         "Debian's PREEMPT_RT kernel 6.1 stops in QEMU before its first process, as Dom0 and as PV: needs a real host",
     )
 }
@@ -48,7 +51,7 @@ fn of_load(cell: &Cell) -> Option<&'static str> {
         Load::Network if is_xen => {
             Some("an emulated Dom0 has no network: use a cell of `bare` or `kvm`")
         }
-        Load::Network if cell.workload == Workload::Exercise => {
+        Load::Network if cell.workload == CellWorkload::Exercise => {
             Some("exits on purpose are not measured while packets arrive: use another load")
         }
         Load::NetworkElsewhere => Some(

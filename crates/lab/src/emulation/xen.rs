@@ -6,7 +6,7 @@ use vmnoise_labs::lab_program;
 
 use crate::measuring::{self, Brought, Job, image, on};
 use crate::printed;
-use crate::scenario::{Cell, GuestType, Hypervisor, Kernel, Measure, Tuning};
+use crate::scenario::{Cell, CellKernel, GuestType, Hypervisor, Measure, Tuning};
 
 /// Command with which Dom0 sleeps until the guest is up.
 const UNTIL_THERE: &str = "lab-xen told 1";
@@ -78,11 +78,11 @@ fn lab(cell: &Cell) -> Result<XenLab> {
         Some(GuestType::Pvh) => XenLab::pvh(),
         Some(GuestType::Hvm) => XenLab::hvm(),
     };
-    let guest_kernel = cell.guest_kernel.unwrap_or(Kernel::Ordinary);
+    let guest_kernel = cell.guest_kernel.unwrap_or(CellKernel::Ordinary);
     let lab = lab
         .command_line(&measuring::command_line(cell))
-        .dom0_kernel(image(cell.host_kernel, bed::Kernel::Plain))
-        .guest_kernel(image(guest_kernel, bed::Kernel::Cloud))
+        .dom0_kernel(image(cell.host_kernel, bed::DebianKernel::Plain))
+        .guest_kernel(image(guest_kernel, bed::DebianKernel::Cloud))
         .program(&lab_program("lab-guest")?)
         .program(&lab_program("lab-disturb")?);
     Ok(match cell.tuning {

@@ -5,7 +5,7 @@ use std::path::Path;
 use anyhow::{Context, Result, ensure};
 use serde::Deserialize;
 
-use super::Figures;
+use super::RepetitionFigures;
 
 /// Fields that are read of cyclictest's JSON (rt-tests, file_version 1).
 #[derive(Debug, Deserialize)]
@@ -36,14 +36,14 @@ struct Thread {
     max: u64,
 }
 
-pub(super) fn figures(file: &Path) -> Result<Figures> {
+pub(super) fn figures(file: &Path) -> Result<RepetitionFigures> {
     let place = || file.display().to_string();
     let text = std::fs::read(file).with_context(place)?;
     let document: Document = serde_json::from_slice(&text).with_context(place)?;
     of(document).with_context(place)
 }
 
-fn of(document: Document) -> Result<Figures> {
+fn of(document: Document) -> Result<RepetitionFigures> {
     let thread = document.thread.first;
     ensure!(thread.cycles > 0, "no sample");
     let ns = if document.resolution_in_ns == 0 {
@@ -66,7 +66,7 @@ fn of(document: Document) -> Result<Figures> {
             "{uncounted} were too long for the histogram: a quantile among them is not known"
         ));
     }
-    Ok(Figures {
+    Ok(RepetitionFigures {
         lengths,
         uncounted,
         worst_ns,
@@ -74,7 +74,7 @@ fn of(document: Document) -> Result<Figures> {
         unexplained_ns: worst_ns,
         kernel: document.sysinfo.release,
         caveats,
-        ..Figures::default()
+        ..RepetitionFigures::default()
     })
 }
 

@@ -7,13 +7,13 @@ use anyhow::{Context, Result, ensure};
 use hdrhistogram::{Histogram, RecordError};
 use serde_json::Value;
 use vmnoise_explain::{ExitExplainer, NamedExit, TracedExit};
-use vmnoise_recording::Reader;
+use vmnoise_recording::RecordingReader;
 
-use super::{DIGITS, Figures, Makers, Who, lengths_of};
+use super::{DIGITS, Makers, RepetitionFigures, Who, lengths_of};
 
 /// Reads the figures from the host's recording, and from the guest's output in the JSON file with
 /// the same name.
-pub(super) fn figures(recording: &Path) -> Result<Figures> {
+pub(super) fn figures(recording: &Path) -> Result<RepetitionFigures> {
     let said = recording.with_extension("json");
     let place = || said.display().to_string();
     let guest: Value = serde_json::from_slice(&std::fs::read(&said).with_context(place)?)?;
@@ -22,7 +22,7 @@ pub(super) fn figures(recording: &Path) -> Result<Figures> {
     let of_guest = &guest["cpus"][0];
     let made = of_guest["count"].as_u64().unwrap_or(0);
 
-    let mut reader = Reader::open(recording)?;
+    let mut reader = RecordingReader::open(recording)?;
     let kernel = reader.facts().host.kernel.to_string();
     let mut explainer = ExitExplainer::with_trace(reader.facts());
     let mut exits = Exits::of(exercise)?;
@@ -52,7 +52,7 @@ pub(super) fn figures(recording: &Path) -> Result<Figures> {
         net_rx_ns,
     } = Makers::of(parts(&worst));
     let lost = Some(run.lost_events).filter(|lost| *lost > 0);
-    Ok(Figures {
+    Ok(RepetitionFigures {
         lengths: lengths_of(&exits.lengths),
         worst_ns: worst.exit.dur_ns(),
         who,
@@ -69,7 +69,7 @@ pub(super) fn figures(recording: &Path) -> Result<Figures> {
             .map(|lost| format!("{lost} events of the host were lost"))
             .into_iter()
             .collect(),
-        ..Figures::default()
+        ..RepetitionFigures::default()
     })
 }
 

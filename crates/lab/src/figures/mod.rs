@@ -13,9 +13,9 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use vmnoise_explain::{Explainer, Interval};
 use vmnoise_labs::binary;
-use vmnoise_recording::Reader;
+use vmnoise_recording::RecordingReader;
 
-use crate::scenario::{Statistic, Workload};
+use crate::scenario::{CellWorkload, Statistic};
 
 /// Number of causes of the worst that are kept.
 const NAMED: usize = 6;
@@ -34,7 +34,7 @@ const TUNED_NS: u64 = 5_000;
 
 /// Figures of one repetition.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Figures {
+pub struct RepetitionFigures {
     /// Latencies of wake-ups, or lengths of gaps or exits, in ascending order: pairs of a length in
     /// nanoseconds (three digits) and its count.
     pub lengths: Vec<(u64, u64)>,
@@ -88,17 +88,21 @@ pub struct Who {
     pub ns: u64,
 }
 
-impl Figures {
+impl RepetitionFigures {
     /// Reads the figures from the recording of a repetition, joined with the host's recording if
     /// there is one.
     ///
     /// # Errors
     /// If a recording cannot be read, or has no samples.
-    pub fn of(measured: &Path, host: Option<&Path>, workload: Workload) -> Result<Figures> {
+    pub fn of(
+        measured: &Path,
+        host: Option<&Path>,
+        workload: CellWorkload,
+    ) -> Result<RepetitionFigures> {
         match workload {
-            Workload::Exercise => return exercise::figures(measured),
-            Workload::Cyclictest => return cyclictest::figures(measured),
-            Workload::Timerlat | Workload::Osnoise => {}
+            CellWorkload::Exercise => return exercise::figures(measured),
+            CellWorkload::Cyclictest => return cyclictest::figures(measured),
+            CellWorkload::Timerlat | CellWorkload::Osnoise => {}
         }
         let Lengths {
             all,
@@ -107,7 +111,7 @@ impl Figures {
         } = lengths(measured)?;
         // A polling task may have no gap at all, but a periodic task always has wake-ups.
         ensure!(
-            !all.is_empty() || workload == Workload::Osnoise,
+            !all.is_empty() || workload == CellWorkload::Osnoise,
             "{} has no sample",
             measured.display()
         );
@@ -140,8 +144,8 @@ impl Figures {
         };
         let cpu = &alone["cpus"][0];
         let worst = match (workload, &joined) {
-            (Workload::Osnoise, Some(joined)) => &joined["trees"][0]["gap"],
-            (Workload::Osnoise, None) => &alone["worst"][0],
+            (CellWorkload::Osnoise, Some(joined)) => &joined["trees"][0]["gap"],
+            (CellWorkload::Osnoise, None) => &alone["worst"][0],
             (_, Some(joined)) => &joined["trees"][0]["wakeup"],
             (_, None) => &cpu["worst"][0],
         };
@@ -158,7 +162,7 @@ impl Figures {
             load_ns,
             net_rx_ns,
         } = Makers::of(parts(worst));
-        Ok(Figures {
+        Ok(RepetitionFigures {
             worst_ns,
             lengths: lengths_of(&all),
             uncounted: 0,
@@ -255,7 +259,7 @@ struct Lengths {
 
 /// Reads the latencies of wake-ups, or the lengths of gaps.
 fn lengths(recording: &Path) -> Result<Lengths> {
-    let mut reader = Reader::open(recording)?;
+    let mut reader = RecordingReader::open(recording)?;
     let kernel = reader.facts().host.kernel.to_string();
     let mut explainer = Explainer::new(reader.facts());
     let (mut all, mut worst_ns, mut recorded) = (Histogram::new(DIGITS)?, 0, Ok(()));
@@ -409,7 +413,7 @@ mod tests {
 
     #[test]
     fn a_figure_that_was_not_measured_is_none() {
-        let figures = Figures::default();
+        let figures = RepetitionFigures::default();
         for statistic in [
             Statistic::Least,
             Statistic::Overhead,
@@ -419,7 +423,7 @@ mod tests {
         ] {
             assert_eq!(figures.statistic(statistic), None, "{statistic}");
         }
-        let exits = Figures {
+        let exits = RepetitionFigures {
             light: Some(3),
             heavy: Some(1),
             lengths: vec![(10, 3), (50, 1)],

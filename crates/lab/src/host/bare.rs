@@ -4,18 +4,18 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
-use vmnoise_labs::{Tied, binary};
+use vmnoise_labs::{TiedProcess, binary};
 
 use super::load::Loaded;
-use super::{Host, waiting};
+use super::{HostMachine, waiting};
 use crate::measuring::{self, Brought, Job, on};
-use crate::scenario::Workload;
+use crate::scenario::CellWorkload;
 
 /// Time limit beyond the duration of the measurement.
 const BACKSTOP: Duration = Duration::from_secs(60);
 
 /// Measures the cell; `side` is the name of the host in the list of commands.
-pub(super) fn run(host: &Host, job: Job<'_>, side: &str) -> Result<Brought> {
+pub(super) fn run(host: &HostMachine, job: Job<'_>, side: &str) -> Result<Brought> {
     let Job { cell, measure, .. } = job;
     let folder = tempfile::tempdir().context("a folder for recordings")?;
     let (mut recordings, mut commands) = (Vec::new(), Vec::new());
@@ -25,8 +25,10 @@ pub(super) fn run(host: &Host, job: Job<'_>, side: &str) -> Result<Brought> {
     for name in measuring::files(cell, measure) {
         let file = folder.path().join(&name);
         let (program, on_cpu) = match cell.workload {
-            Workload::Cyclictest => (PathBuf::from(measuring::CYCLICTEST), "-a"),
-            Workload::Timerlat | Workload::Osnoise | Workload::Exercise => (binary(), "-c"),
+            CellWorkload::Cyclictest => (PathBuf::from(measuring::CYCLICTEST), "-a"),
+            CellWorkload::Timerlat | CellWorkload::Osnoise | CellWorkload::Exercise => {
+                (binary(), "-c")
+            }
         };
         let recorded_to = |output: &str| {
             let command = measuring::command(cell, measure, output);
@@ -34,7 +36,7 @@ pub(super) fn run(host: &Host, job: Job<'_>, side: &str) -> Result<Brought> {
         };
         let command = recorded_to(&file.to_string_lossy());
         let words: Vec<&str> = command.split(' ').skip(1).collect();
-        let mut program = Tied::start(&program, &words, &folder.path().join("said"))?;
+        let mut program = TiedProcess::start(&program, &words, &folder.path().join("said"))?;
         let within = Duration::from_nanos(measure.duration.ns()) + BACKSTOP;
         waiting::ended(&command, &mut program, within, job.asked_to_end)?;
         console += &program.said();

@@ -5,7 +5,7 @@ use std::fs;
 use anyhow::Result;
 use vmnoise_labs::bed::{XenDomain, xl};
 
-use super::machine::{Host, is_on_xen, is_root};
+use super::machine::{HostMachine, is_on_xen, is_root};
 use crate::hypervisor::{self, Xen};
 use crate::scenario::{Cell, Hypervisor};
 
@@ -18,7 +18,7 @@ const CONSOLES: &str = "xenconsoled";
 #[derive(Debug, Clone)]
 pub struct Dom0 {
     /// Kernel of Dom0, its CPU that is measured or loaded, and the missing requirement, if any.
-    pub host: Host,
+    pub host: HostMachine,
     /// Hypervisor below it; `None` if a requirement is missing.
     pub xen: Option<Xen>,
     /// Memory that no domain uses, in MiB, if Xen reports it.
@@ -32,7 +32,7 @@ impl Dom0 {
     /// If its kernel's files cannot be read.
     pub fn read() -> Result<Dom0> {
         let mut dom0 = Dom0 {
-            host: Host::with(lack())?,
+            host: HostMachine::with(lack())?,
             xen: None,
             free_mib: None,
         };
@@ -139,7 +139,7 @@ mod tests {
 
     fn dom0(xen: Option<(&[u32], &str)>) -> Dom0 {
         Dom0 {
-            host: Host::with(None).unwrap(),
+            host: HostMachine::with(None).unwrap(),
             xen: xen.map(|(cpus, dom0)| Xen {
                 version: "4.17".to_owned(),
                 scheduler: "credit2".to_owned(),

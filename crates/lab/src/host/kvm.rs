@@ -9,7 +9,7 @@ use vmnoise_labs::lab_program;
 
 use super::load::Loaded;
 use super::recorder::Recorder;
-use super::{Host, said, waiting};
+use super::{HostMachine, said, waiting};
 use crate::measuring::{self, Brought, Job, image, on};
 use crate::scenario::Tuning;
 
@@ -20,7 +20,7 @@ const SLEEPS_MS: [u32; 2] = [2000, 500];
 /// Priority that the papers use.
 const PRIORITY: i32 = 99;
 
-pub(super) fn run(host: &Host, job: Job<'_>) -> Result<Brought> {
+pub(super) fn run(host: &HostMachine, job: Job<'_>) -> Result<Brought> {
     let Job { cell, measure, .. } = job;
     let commands = measuring::in_guest(cell, measure, SLEEPS_MS);
     let words: Vec<&str> = commands.iter().map(String::as_str).collect();
@@ -28,7 +28,7 @@ pub(super) fn run(host: &Host, job: Job<'_>) -> Result<Brought> {
     let programs = ["lab-guest", "lab-vmm"].map(lab_program);
     let programs = programs.into_iter().collect::<Result<Vec<_>>>()?;
     let mut guest = KvmGuest::boot(
-        image(kernel, bed::Kernel::Cloud),
+        image(kernel, bed::DebianKernel::Cloud),
         &programs,
         measuring::packaged_to_measure(cell).as_slice(),
         &words,
@@ -51,7 +51,12 @@ pub(super) fn run(host: &Host, job: Job<'_>) -> Result<Brought> {
 
 /// Sets up the guest while it sleeps, records its exits, and waits for its end. Returns the
 /// commands that ran on the host.
-fn attend(host: &Host, job: Job<'_>, guest: &mut KvmGuest, folder: &Path) -> Result<Vec<String>> {
+fn attend(
+    host: &HostMachine,
+    job: Job<'_>,
+    guest: &mut KvmGuest,
+    folder: &Path,
+) -> Result<Vec<String>> {
     let Job {
         cell,
         measure,

@@ -4,12 +4,12 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::{Result, ensure};
-use vmnoise_labs::{Tied, installed, lab_program, stress_ng};
+use vmnoise_labs::{TiedProcess, installed, lab_program, stress_ng};
 
 use super::at_work::{self, CALLS};
-use super::{Host, waiting};
+use super::{HostMachine, waiting};
 use crate::measuring::Job;
-use crate::scenario::{Cell, Hypervisor, Kernel, Load, Policy, Tuning, Workload};
+use crate::scenario::{Cell, CellKernel, CellPolicy, CellWorkload, Hypervisor, Load, Tuning};
 
 /// Program that sends packets, and the prefix that runs it in a network namespace of its own, which
 /// ends with the program (util-linux).
@@ -22,7 +22,7 @@ const BACKSTOP: Duration = Duration::from_secs(30);
 /// Load that works until it is dropped.
 #[derive(Debug)]
 pub(super) struct Loaded {
-    program: Option<Tied>,
+    program: Option<TiedProcess>,
     /// Command with the bare names of programs: the paths of this source tree do not belong in a
     /// result.
     words: Vec<String>,
@@ -30,12 +30,12 @@ pub(super) struct Loaded {
 
 impl Loaded {
     /// Starts the load of a cell on the measured CPU, and waits until it works.
-    pub(super) fn start(host: &Host, job: Job<'_>, folder: &Path) -> Result<Loaded> {
+    pub(super) fn start(host: &HostMachine, job: Job<'_>, folder: &Path) -> Result<Loaded> {
         let load = job.cell.load;
         let words = words(host.cpu, load);
         let found: Vec<PathBuf> = words.iter().map(found).collect::<Result<_>>()?;
         let start = |(program, arguments): (&PathBuf, &[PathBuf])| {
-            Tied::lead(program, arguments, folder, &folder.join("load-said"))
+            TiedProcess::lead(program, arguments, folder, &folder.join("load-said"))
         };
         let mut loaded = Loaded {
             program: found.split_first().map(start).transpose()?,
@@ -44,7 +44,7 @@ impl Loaded {
         let what = format!("`{}` to begin", loaded.words.join(" "));
         waiting::until(&what, BACKSTOP, job.asked_to_end, || {
             loaded.has_worked()?;
-            let pid = loaded.program.as_ref().map(Tied::pid);
+            let pid = loaded.program.as_ref().map(TiedProcess::pid);
             Ok(pid.is_none_or(|pid| at_work::is(load, pid)))
         })?;
         Ok(loaded)
@@ -96,7 +96,7 @@ fn found(word: &String) -> Result<PathBuf> {
 }
 
 /// Returns why this load is not possible here, if so.
-pub(super) fn refusal(host: &Host, cell: &Cell) -> Option<&'static str> {
+pub(super) fn refusal(host: &HostMachine, cell: &Cell) -> Option<&'static str> {
     match cell.load {
         Load::Bursts => Some("this load exists only in emulation: use `system-calls`"),
         Load::StressNg if !installed::is_here(stress_ng::PROGRAM) => {
@@ -110,19 +110,19 @@ pub(super) fn refusal(host: &Host, cell: &Cell) -> Option<&'static str> {
 /// Returns why this cell cannot have packets, if so. A task that polls at SCHED_FIFO leaves no time
 /// to threads of ordinary priority on its CPU. A guest polls with the policy of its vCPU's thread,
 /// whatever policy it uses inside; a vCPU of Xen is no thread of Dom0.
-fn of_packets(host: &Host, cell: &Cell) -> Option<&'static str> {
+fn of_packets(host: &HostMachine, cell: &Cell) -> Option<&'static str> {
     if !host.has_another_cpu {
         return Some(
             "another CPU must send the packets of this load, but this process may use only one: allow it two (taskset, cpuset)",
         );
     }
     let is_at_fifo = match cell.hypervisor {
-        Hypervisor::Bare | Hypervisor::Dom0 => cell.policy == Policy::Fifo1,
+        Hypervisor::Bare | Hypervisor::Dom0 => cell.policy == CellPolicy::Fifo1,
         Hypervisor::Kvm => matches!(cell.tuning, Tuning::VcpusAtFifo99 | Tuning::VmmAtFifo99),
         Hypervisor::Microvm | Hypervisor::Xen => false,
     };
-    let polls = cell.workload == Workload::Osnoise;
-    (cell.host_kernel == Kernel::Rt && polls && is_at_fifo).then_some(
+    let polls = cell.workload == CellWorkload::Osnoise;
+    (cell.host_kernel == CellKernel::Rt && polls && is_at_fifo).then_some(
         "PREEMPT_RT receives packets of this load in ksoftirqd at SCHED_OTHER, which never runs while a task polls at \
          SCHED_FIFO: use `policy = \"other\"`, leave the vCPU as it is, or use the ordinary kernel",
     )
@@ -146,7 +146,7 @@ mod tests {
     fn loaded(folder: &Path, command: &str) -> Loaded {
         let words: Vec<String> = command.split(' ').map(str::to_owned).collect();
         let said = folder.join("load-said");
-        let program = Tied::lead(Path::new(&words[0]), &words[1..], folder, &said);
+        let program = TiedProcess::lead(Path::new(&words[0]), &words[1..], folder, &said);
         Loaded {
             program: Some(program.unwrap()),
             words,
@@ -177,13 +177,13 @@ mod tests {
         use std::sync::atomic::AtomicBool;
 
         use super::*;
-        use crate::host::Host;
+        use crate::host::HostMachine;
         use crate::library;
         use crate::scenario::Scenario;
 
         #[test]
         fn each_load_begins_and_works() {
-            let host = Host::read().unwrap();
+            let host = HostMachine::read().unwrap();
             let text = library::text("net-rx-tail").unwrap();
             let scenario = Scenario::parse(text).unwrap();
             let folder = tempfile::tempdir().unwrap();

@@ -8,16 +8,16 @@ use anyhow::{Context, Result};
 use vmnoise_labs::placed;
 
 use crate::machine;
-use crate::scenario::Kernel;
+use crate::scenario::CellKernel;
 
 /// Device of KVM.
 const KVM: &str = "/dev/kvm";
 
 /// Machine that runs cells without emulation.
 #[derive(Debug, Clone)]
-pub struct Host {
+pub struct HostMachine {
     /// Kind of its kernel.
-    pub kernel: Kernel,
+    pub kernel: CellKernel,
     /// Kernel release (`uname -r`).
     pub release: String,
     /// Model of its CPU.
@@ -32,24 +32,24 @@ pub struct Host {
     pub lack: Option<String>,
 }
 
-impl Host {
+impl HostMachine {
     /// Reads this machine as a host of KVM.
     ///
     /// # Errors
     /// If its kernel's files cannot be read.
-    pub fn read() -> Result<Host> {
-        Host::with(lack())
+    pub fn read() -> Result<HostMachine> {
+        HostMachine::with(lack())
     }
 
     /// Reads this machine, with this missing requirement.
-    pub(super) fn with(lack: Option<String>) -> Result<Host> {
+    pub(super) fn with(lack: Option<String>) -> Result<HostMachine> {
         let read = |path: &str| fs::read_to_string(path).context(path.to_owned());
         let isolated = read("/sys/devices/system/cpu/isolated").unwrap_or_default();
         let isolated = last_of(&isolated);
         let allowed = placed::allowed()?;
         let last = *allowed.last().context("this machine has no CPU")?;
         let cpu = isolated.unwrap_or(last);
-        Ok(Host {
+        Ok(HostMachine {
             kernel: kind(&read("/proc/version")?),
             release: read("/proc/sys/kernel/osrelease")?.trim().to_owned(),
             model: machine::cpu_model(&read("/proc/cpuinfo")?),
@@ -68,10 +68,10 @@ impl Host {
 
 /// Returns the kind of a kernel from its version (init/version.c): `#1 SMP PREEMPT_RT Debian
 /// 6.1.90-1`.
-fn kind(version: &str) -> Kernel {
+fn kind(version: &str) -> CellKernel {
     match version.contains("PREEMPT_RT") {
-        true => Kernel::Rt,
-        false => Kernel::Ordinary,
+        true => CellKernel::Rt,
+        false => CellKernel::Ordinary,
     }
 }
 
@@ -118,7 +118,10 @@ mod tests {
     fn a_kernel_says_whether_it_is_real_time() {
         let rt = "Linux version 6.1.0-1-rt-amd64 (gcc-12) #1 SMP PREEMPT_RT Debian 6.1.90-1";
         let ordinary = "Linux version 6.1.0-1-amd64 (gcc-12) #1 SMP PREEMPT_DYNAMIC Debian";
-        assert_eq!([kind(rt), kind(ordinary)], [Kernel::Rt, Kernel::Ordinary]);
+        assert_eq!(
+            [kind(rt), kind(ordinary)],
+            [CellKernel::Rt, CellKernel::Ordinary]
+        );
     }
 
     #[test]

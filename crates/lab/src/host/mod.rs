@@ -24,13 +24,13 @@ use crate::measuring::{Brought, Job};
 use crate::scenario::{Cell, GuestType, Hypervisor, Measure};
 
 pub use dom0::Dom0;
-pub use machine::Host;
+pub use machine::HostMachine;
 
 /// Makes all repetitions of a cell on a host of KVM, unless the user ends the run earlier.
 ///
 /// # Errors
 /// If the cell cannot be started or does not finish; the error has the end of its console.
-pub fn run_on_kvm(host: &Host, job: Job<'_>) -> Result<Brought> {
+pub fn run_on_kvm(host: &HostMachine, job: Job<'_>) -> Result<Brought> {
     match job.cell.guest_kernel {
         Some(_) => beside_the_measured_cpu(host, || kvm::run(host, job)),
         None => bare::run(host, job, "host"),
@@ -58,7 +58,7 @@ pub fn run_on_xen(dom0: &Dom0, job: Job<'_>) -> Result<Brought> {
 
 /// Runs this on a new thread, which stays off the measured CPU, as do all programs that it starts.
 fn beside_the_measured_cpu(
-    host: &Host,
+    host: &HostMachine,
     run: impl FnOnce() -> Result<Brought> + Send,
 ) -> Result<Brought> {
     thread::scope(|scope| {

@@ -5,7 +5,7 @@ use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use anyhow::{Result, ensure};
-use vmnoise_labs::{Tied, binary, vmm};
+use vmnoise_labs::{TiedProcess, binary, vmm};
 
 use super::waiting;
 use crate::measuring;
@@ -18,7 +18,7 @@ const BACKSTOP: Duration = Duration::from_secs(60);
 /// Running recorder.
 #[derive(Debug)]
 pub(super) struct Recorder {
-    program: Tied,
+    program: TiedProcess,
 }
 
 impl Recorder {
@@ -26,7 +26,7 @@ impl Recorder {
     pub(super) fn start(output: &Path, asked_to_end: &AtomicBool) -> Result<Recorder> {
         let file = output.to_string_lossy();
         let words = [&WORDS[..], &[&*file]].concat();
-        let mut program = Tied::start(&binary(), &words, &output.with_extension("said"))?;
+        let mut program = TiedProcess::start(&binary(), &words, &output.with_extension("said"))?;
         waiting::until("vmnoise exits to begin", BACKSTOP, asked_to_end, || {
             let ended = program.ended()?;
             ensure!(ended.is_none(), "vmnoise exits: {}", program.said().trim());

@@ -5,15 +5,15 @@ use std::time::Duration;
 use vmnoise_labs::installed;
 
 use super::again::AGAIN;
-use super::{Dom0, Host, load, running_xen};
+use super::{Dom0, HostMachine, load, running_xen};
 use crate::measuring::{self, CYCLICTEST};
-use crate::scenario::{Cell, GuestType, Hypervisor, Kernel, Measure, Tuning, Workload};
+use crate::scenario::{Cell, CellKernel, CellWorkload, GuestType, Hypervisor, Measure, Tuning};
 
 /// Longest measurement of a guest; its init would take a longer one for a hang.
 const LONGEST: Duration = Duration::from_secs(60);
 
 /// Returns why this cell cannot run on this host of KVM, if so.
-pub fn on_kvm(host: &Host, cell: &Cell, measure: &Measure) -> Option<String> {
+pub fn on_kvm(host: &HostMachine, cell: &Cell, measure: &Measure) -> Option<String> {
     let of_hypervisor = match cell.hypervisor {
         Hypervisor::Xen | Hypervisor::Dom0 => Some(
             "this is a host of KVM: a cell of Xen runs in a Dom0 (`--accel xen`), or in emulation (`--accel tcg`)",
@@ -79,16 +79,16 @@ pub fn on_xen(dom0: &Dom0, cell: &Cell, measure: &Measure) -> Option<String> {
 }
 
 /// Returns the reason that follows from the measuring program or the load, if any.
-fn of_measure(host: &Host, cell: &Cell, measure: &Measure) -> Option<&'static str> {
+fn of_measure(host: &HostMachine, cell: &Cell, measure: &Measure) -> Option<&'static str> {
     let is_on_host = matches!(cell.hypervisor, Hypervisor::Bare | Hypervisor::Dom0);
     match cell.workload {
-        Workload::Cyclictest if is_on_host && !installed::is_here(CYCLICTEST) => {
+        CellWorkload::Cyclictest if is_on_host && !installed::is_here(CYCLICTEST) => {
             return Some("cyclictest is not here: install the package rt-tests");
         }
-        Workload::Exercise => {
+        CellWorkload::Exercise => {
             return Some("only vmnoise's own guest exits on purpose, and only in emulation");
         }
-        Workload::Cyclictest | Workload::Timerlat | Workload::Osnoise => {}
+        CellWorkload::Cyclictest | CellWorkload::Timerlat | CellWorkload::Osnoise => {}
     }
     if let Some(why) = measuring::refusal(cell, measure).or_else(|| load::refusal(host, cell)) {
         return Some(why);
@@ -98,16 +98,16 @@ fn of_measure(host: &Host, cell: &Cell, measure: &Measure) -> Option<&'static st
     )
 }
 
-fn of_kernel(host: &Host, cell: &Cell) -> Option<String> {
+fn of_kernel(host: &HostMachine, cell: &Cell) -> Option<String> {
     let kind = match cell.host_kernel {
-        Kernel::Ordinary => "an ordinary",
-        Kernel::Rt => "a PREEMPT_RT",
+        CellKernel::Ordinary => "an ordinary",
+        CellKernel::Rt => "a PREEMPT_RT",
     };
     let is_other = cell.host_kernel != host.kernel;
     is_other.then(|| format!("reboot into {kind} kernel {AGAIN}"))
 }
 
-fn of_isolation(host: &Host, is_wanted: bool) -> Option<String> {
+fn of_isolation(host: &HostMachine, is_wanted: bool) -> Option<String> {
     match (is_wanted, host.is_isolated) {
         (true, false) => Some(format!(
             "reboot with `isolcpus={cpu} nohz_full={cpu} rcu_nocbs={cpu}` and an `irqaffinity` of the other CPUs {AGAIN}",
@@ -128,8 +128,8 @@ mod tests {
     use crate::library;
     use crate::scenario::Scenario;
 
-    fn host(kernel: Kernel, is_isolated: bool) -> Host {
-        Host {
+    fn host(kernel: CellKernel, is_isolated: bool) -> HostMachine {
+        HostMachine {
             kernel,
             release: "6.1".to_owned(),
             model: "AMD EPYC".to_owned(),
@@ -142,7 +142,7 @@ mod tests {
 
     fn dom0(scheduler: &str, free_mib: u32) -> Dom0 {
         Dom0 {
-            host: host(Kernel::Ordinary, false),
+            host: host(CellKernel::Ordinary, false),
             xen: Some(Xen {
                 version: "4.17".to_owned(),
                 scheduler: scheduler.to_owned(),
@@ -167,7 +167,7 @@ mod tests {
         (run.map(Cell::name).collect(), refused(other).unwrap())
     }
 
-    fn of_kvm(scenario: &str, host: &Host, other: &str) -> (Vec<String>, String) {
+    fn of_kvm(scenario: &str, host: &HostMachine, other: &str) -> (Vec<String>, String) {
         cells(scenario, |cell, measure| on_kvm(host, cell, measure), other)
     }
 
@@ -177,13 +177,13 @@ mod tests {
 
     #[test]
     fn a_host_runs_the_cells_of_its_kernel_and_says_what_to_boot_for_the_others() {
-        let ordinary = host(Kernel::Ordinary, false);
+        let ordinary = host(CellKernel::Ordinary, false);
         let (run, other) = of_kvm("kvm-and-xen", &ordinary, "kvm-rt-ordinary");
         let own = ["bare-ordinary", "kvm-ordinary-ordinary", "kvm-ordinary-rt"];
         assert_eq!(run, own);
         let merge = "kernel and run this again; `vmnoise-lab merge` joins the folders";
         assert_eq!(other, format!("reboot into a PREEMPT_RT {merge}"));
-        let rt = host(Kernel::Rt, false);
+        let rt = host(CellKernel::Rt, false);
         let (run, other) = of_kvm("kvm-and-xen", &rt, "kvm-ordinary-rt");
         assert_eq!(run, ["bare-rt", "kvm-rt-ordinary", "kvm-rt-rt"]);
         assert_eq!(other, format!("reboot into an ordinary {merge}"));
@@ -191,7 +191,7 @@ mod tests {
 
     #[test]
     fn each_cell_is_sent_to_its_hypervisor() {
-        let (run, why) = of_kvm("xen-tsc", &host(Kernel::Ordinary, false), "as-is");
+        let (run, why) = of_kvm("xen-tsc", &host(CellKernel::Ordinary, false), "as-is");
         assert!(run.is_empty() && why.contains("`--accel xen`"), "{why}");
         let dom0 = dom0("credit2", 1_000);
         let (run, why) = of_xen("kvm-and-xen", &dom0, "kvm-ordinary-rt");
@@ -248,17 +248,17 @@ mod tests {
 
     #[test]
     fn cpus_are_isolated_for_the_cells_that_want_it_and_for_no_other() {
-        let (run, other) = of_kvm("isolation", &host(Kernel::Rt, false), "host-isolated");
+        let (run, other) = of_kvm("isolation", &host(CellKernel::Rt, false), "host-isolated");
         assert_eq!(run, ["as-is"]);
         assert!(other.contains("isolcpus=3"), "{other}");
-        let (run, other) = of_kvm("isolation", &host(Kernel::Rt, true), "as-is");
+        let (run, other) = of_kvm("isolation", &host(CellKernel::Rt, true), "as-is");
         assert_eq!(run, ["host-isolated"]);
         assert!(other.contains("without `isolcpus`"), "{other}");
     }
 
     #[test]
     fn packets_that_would_wait_for_ever_are_not_sent() {
-        let ordinary = host(Kernel::Ordinary, false);
+        let ordinary = host(CellKernel::Ordinary, false);
         let (run, _) = of_kvm("net-rx-tail", &ordinary, "rt-idle");
         let all = [
             "ordinary-idle",
@@ -266,16 +266,16 @@ mod tests {
             "ordinary-network-elsewhere",
         ];
         assert_eq!(run, all);
-        let (run, why) = of_kvm("net-rx-tail", &host(Kernel::Rt, false), "rt-network");
+        let (run, why) = of_kvm("net-rx-tail", &host(CellKernel::Rt, false), "rt-network");
         assert_eq!(run, ["rt-idle"]);
         assert!(why.contains("ksoftirqd"), "{why}");
     }
 
     #[test]
     fn where_there_is_one_cpu_no_other_sends_packets() {
-        let one_cpu = Host {
+        let one_cpu = HostMachine {
             has_another_cpu: false,
-            ..host(Kernel::Ordinary, false)
+            ..host(CellKernel::Ordinary, false)
         };
         let (run, why) = of_kvm("net-rx-tail", &one_cpu, "ordinary-network");
         assert_eq!(run, ["ordinary-idle"]);
@@ -289,7 +289,7 @@ mod tests {
              [measure]\nworkload = \"{workload}\"\nduration = \"1s\"\n"
         );
         let scenario = Scenario::parse(&text).unwrap();
-        let rt = host(Kernel::Rt, false);
+        let rt = host(CellKernel::Rt, false);
         let runs = |cell: &Cell| on_kvm(&rt, cell, &scenario.measure).is_none();
         let cells = scenario.cells();
         let run = cells.iter().filter(|cell| runs(cell));
@@ -315,7 +315,7 @@ mod tests {
         let text = library::text("isolation").unwrap().replace("100ms", "2m");
         let scenario = Scenario::parse(&text).unwrap();
         let cell = &scenario.cells()[0];
-        let why = on_kvm(&host(Kernel::Rt, false), cell, &scenario.measure).unwrap();
+        let why = on_kvm(&host(CellKernel::Rt, false), cell, &scenario.measure).unwrap();
         assert!(why.contains("`repeat`"), "{why}");
         let takes = takes(cell, &scenario.measure).as_secs();
         assert!((120..180).contains(&takes), "{takes}");

@@ -5,7 +5,7 @@ use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use anyhow::{Result, ensure};
-use vmnoise_labs::Tied;
+use vmnoise_labs::TiedProcess;
 
 /// Interval between two checks.
 const LOOK: Duration = Duration::from_millis(50);
@@ -40,7 +40,7 @@ pub(super) fn until(
 /// If the program fails or exceeds the time limit, or if the user ends the run.
 pub(super) fn ended(
     what: &str,
-    program: &mut Tied,
+    program: &mut TiedProcess,
     within: Duration,
     asked_to_end: &AtomicBool,
 ) -> Result<()> {

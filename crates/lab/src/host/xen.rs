@@ -8,7 +8,7 @@ use vmnoise_labs::bed::{self, XenDomain, XenGuest, XenType};
 use vmnoise_labs::lab_program;
 
 use super::load::Loaded;
-use super::{Host, said, waiting};
+use super::{HostMachine, said, waiting};
 use crate::measuring::{self, Brought, Job, image, on};
 use crate::printed;
 use crate::scenario::{Cell, GuestType, Measure, Tuning};
@@ -24,14 +24,14 @@ const SLEEP_MS: u32 = 2000;
 const PRIORITY: i32 = 99;
 
 /// Measures the cell. `cpu` is the machine's CPU for the vCPU; the CPU of `host` is one of Dom0's.
-pub(super) fn run(host: &Host, cpu: u32, job: Job<'_>) -> Result<Brought> {
+pub(super) fn run(host: &HostMachine, cpu: u32, job: Job<'_>) -> Result<Brought> {
     let Job { cell, measure, .. } = job;
     let commands = in_guest(cell, measure);
     let words: Vec<&str> = commands.iter().map(String::as_str).collect();
     let kernel = cell.guest_kernel.context("a guest has a kernel")?;
     let programs = ["lab-guest", "lab-vmm"].map(lab_program);
     let programs = programs.into_iter().collect::<Result<Vec<_>>>()?;
-    let image = image(kernel, bed::Kernel::Cloud);
+    let image = image(kernel, bed::DebianKernel::Cloud);
     let mut guest = XenGuest::boot(
         &domain(cpu, cell)?,
         image,
@@ -82,7 +82,7 @@ fn domain(cpu: u32, cell: &Cell) -> Result<XenDomain> {
 /// Sets up Dom0 while the guest sleeps, and waits for the guest's end. Returns the command of the
 /// load.
 fn attend(
-    host: &Host,
+    host: &HostMachine,
     job: Job<'_>,
     guest: &mut XenGuest,
     commands: usize,

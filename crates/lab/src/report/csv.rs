@@ -4,8 +4,8 @@ use std::fmt::Write;
 
 use super::measured::Measured;
 use super::words::who_made;
-use crate::machine::Machine;
-use crate::scenario::{Figure, Statistic};
+use crate::machine::BootedMachine;
+use crate::scenario::{PaperFigure, Statistic};
 
 const TITLES: &str = "scenario,cell,accel,repetition,samples,median_ns,p99_ns,worst_ns,published_worst_ns,\
                       under_50us,noise,kernel,machine,who_made_the_worst";
@@ -19,8 +19,8 @@ pub(super) fn text(all: &[Measured]) -> String {
             let mut worst = published.filter(|it| it.statistic == Statistic::Worst);
             let published = worst.find_map(|it| it.cells.get(&ended.cell));
             let published = match published {
-                Some(Figure::Length(length)) => length.ns().to_string(),
-                Some(Figure::Percent(_)) | None => String::new(),
+                Some(PaperFigure::Length(length)) => length.ns().to_string(),
+                Some(PaperFigure::Percent(_)) | None => String::new(),
             };
             for (at, it) in (1..).zip(&ended.repetitions) {
                 let (cell, accel) = (&ended.cell, ended.accel);
@@ -30,7 +30,7 @@ pub(super) fn text(all: &[Measured]) -> String {
                     ns.map_or(String::new(), |ns| ns.to_string())
                 });
                 let (count, worst, short) = (it.count(), it.worst_ns, it.part_within(50_000));
-                let machine = ended.machine.as_ref().map(Machine::words);
+                let machine = ended.machine.as_ref().map(BootedMachine::words);
                 let machine = quoted(&machine.unwrap_or_default());
                 let noise = it.statistic(Statistic::Noise);
                 let noise = noise.map_or(String::new(), |part| format!("{part:.9}"));

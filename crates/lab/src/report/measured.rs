@@ -5,18 +5,18 @@ use anyhow::Result;
 use super::words::brief;
 use crate::accel::Accel;
 use crate::emulation;
-use crate::figures::Figures;
-use crate::folder::{Ended, Folder};
-use crate::machine::Machine;
+use crate::figures::RepetitionFigures;
+use crate::folder::{CellEnd, Folder};
+use crate::machine::BootedMachine;
 use crate::scenario::{Conclusion, Scenario, Statistic};
-use crate::verdict::{Judged, Verdict, judge};
+use crate::verdict::{ConclusionVerdict, PaperVerdict, judge};
 
 /// Scenario with the results of the cells that were run.
 #[derive(Debug)]
 pub(super) struct Measured {
     pub(super) scenario: Scenario,
     /// Cells in the order of the scenario.
-    pub(super) cells: Vec<Ended>,
+    pub(super) cells: Vec<CellEnd>,
 }
 
 impl Measured {
@@ -41,7 +41,7 @@ impl Measured {
     }
 
     /// Returns the machine of a cell, if it is a real one and known.
-    pub(super) fn machine(&self, cell: &str) -> Option<&Machine> {
+    pub(super) fn machine(&self, cell: &str) -> Option<&BootedMachine> {
         let mut cells = self.cells.iter();
         cells.find(|ended| ended.cell == cell)?.machine.as_ref()
     }
@@ -52,7 +52,7 @@ impl Measured {
         all.any(|it| it.statistic(Statistic::Noise).is_some())
     }
 
-    pub(super) fn repetitions(&self, cell: &str) -> &[Figures] {
+    pub(super) fn repetitions(&self, cell: &str) -> &[RepetitionFigures] {
         let mut cells = self.cells.iter();
         let found = cells.find(|ended| ended.cell == cell);
         found.map_or(&[], |ended| &ended.repetitions)
@@ -60,7 +60,7 @@ impl Measured {
 }
 
 /// Judges a conclusion by the cells that it names.
-pub(super) fn judged(measured: &Measured, conclusion: &Conclusion) -> Judged {
+pub(super) fn judged(measured: &Measured, conclusion: &Conclusion) -> ConclusionVerdict {
     let of = measured.repetitions(&conclusion.of);
     let by = conclusion.by.as_deref();
     let cells = measured.scenario.cells();
@@ -95,7 +95,7 @@ pub(super) fn judged(measured: &Measured, conclusion: &Conclusion) -> Judged {
         _ => return judged,
     };
     if judged.quotients.is_some() {
-        judged.verdict = Verdict::CannotBeJudged(why.to_owned());
+        judged.verdict = PaperVerdict::CannotBeJudged(why.to_owned());
     }
     judged
 }

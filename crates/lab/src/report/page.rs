@@ -11,9 +11,9 @@ use super::cdf;
 use super::measured::{Measured, judged, why_not};
 use super::words::{beside, noise_percent, quantile_us, range_us, who_made, worst};
 use crate::accel::Accel;
-use crate::folder::Ended;
-use crate::scenario::Published;
-use crate::verdict::Verdict;
+use crate::folder::CellEnd;
+use crate::scenario::PublishedTable;
+use crate::verdict::PaperVerdict;
 
 const STYLE: &str = include_str!("../../templates/style.css");
 
@@ -31,7 +31,7 @@ struct Part {
     title: String,
     source: String,
     verdicts: Vec<VerdictRow>,
-    published: Vec<Published>,
+    published: Vec<PublishedTable>,
     has_noise: bool,
     rows: Vec<CellRow>,
     drawing: String,
@@ -83,7 +83,7 @@ fn part(measured: &Measured) -> Part {
     let mut kernels: Vec<&str> = versions.map(|it| &*it.kernel).collect();
     kernels.sort_unstable();
     kernels.dedup();
-    let mut made_with: Vec<String> = measured.cells.iter().map(Ended::made_with).collect();
+    let mut made_with: Vec<String> = measured.cells.iter().map(CellEnd::made_with).collect();
     made_with.sort_unstable();
     made_with.dedup();
     Part {
@@ -123,9 +123,9 @@ fn verdicts(measured: &Measured) -> Vec<VerdictRow> {
             text: conclusion.text.clone(),
             source: conclusion.source.clone(),
             class: match judged.verdict {
-                Verdict::Reproduced => "yes",
-                Verdict::NotReproduced => "no",
-                Verdict::CannotBeJudged(_) => "open",
+                PaperVerdict::Reproduced => "yes",
+                PaperVerdict::NotReproduced => "no",
+                PaperVerdict::CannotBeJudged(_) => "open",
             },
             verdict: judged.verdict.to_string(),
             quotients,

@@ -5,16 +5,16 @@ use super::measured::{Measured, judged};
 use super::words::{beside, noise_percent, quantile_us, range_us};
 use super::{csv, page, text};
 use crate::accel::Accel;
-use crate::figures::{Figures, Who};
-use crate::folder::Ended;
+use crate::figures::{RepetitionFigures, Who};
+use crate::folder::CellEnd;
 use crate::hypervisor::Xen;
 use crate::library;
-use crate::machine::Machine;
+use crate::machine::BootedMachine;
 use crate::scenario::Scenario;
-use crate::verdict::Verdict;
+use crate::verdict::PaperVerdict;
 
-fn figures(worst_ns: u64) -> Figures {
-    Figures {
+fn figures(worst_ns: u64) -> RepetitionFigures {
+    RepetitionFigures {
         lengths: vec![(10_000, 9), (worst_ns, 1)],
         worst_ns,
         who: vec![Who {
@@ -23,13 +23,13 @@ fn figures(worst_ns: u64) -> Figures {
             ns: 1_500,
         }],
         kernel: "6.1".to_owned(),
-        ..Figures::default()
+        ..RepetitionFigures::default()
     }
 }
 
 fn measured() -> Measured {
     let scenario = Scenario::parse(library::text("kvm-and-xen").unwrap()).unwrap();
-    let ended = |cell: &str, worst_ns: &[u64], failure: Option<&str>| Ended {
+    let ended = |cell: &str, worst_ns: &[u64], failure: Option<&str>| CellEnd {
         cell: cell.to_owned(),
         accel: Accel::Tcg,
         machine: None,
@@ -115,12 +115,12 @@ fn cells_whose_clocks_differ_are_not_compared() {
 fn a_figure_without_a_column_has_the_measured_one_beside_it() {
     let text = library::text("exits").unwrap();
     let exits = Scenario::parse(text).unwrap();
-    let overhead = |overhead_ns| Figures {
+    let overhead = |overhead_ns| RepetitionFigures {
         overhead_ns,
-        ..Figures::default()
+        ..RepetitionFigures::default()
     };
     let said = |here: &[Option<u64>]| {
-        let here: Vec<Figures> = here.iter().map(|ns| overhead(*ns)).collect();
+        let here: Vec<RepetitionFigures> = here.iter().map(|ns| overhead(*ns)).collect();
         beside(&exits.published[0], "io", &here).unwrap()
     };
     let here = said(&[Some(3_500), Some(3_700)]);
@@ -130,10 +130,10 @@ fn a_figure_without_a_column_has_the_measured_one_beside_it() {
     assert_eq!(beside(&exits.published[0], "none", &[]), None);
     let text = library::text("osnoise-tuned").unwrap();
     let tuned = Scenario::parse(text).unwrap();
-    let noise = |taken_ns| Figures {
+    let noise = |taken_ns| RepetitionFigures {
         shares_ns: [("irq".to_owned(), taken_ns)].into(),
         runtime_ns: 1_000_000,
-        ..Figures::default()
+        ..RepetitionFigures::default()
     };
     let both = [noise(5), noise(7_000)];
     let here = beside(&tuned.published[0], "as-is-other", &both);
@@ -156,7 +156,7 @@ fn cells_of_a_host_are_marked_and_not_compared_with_emulated_ones() {
     );
     for of_another_host in [Accel::Xen, Accel::Kvm] {
         both.cells[0].accel = of_another_host;
-        assert_eq!(lower(&both).verdict, Verdict::Reproduced);
+        assert_eq!(lower(&both).verdict, PaperVerdict::Reproduced);
     }
     let text = text::text(&[both]);
     assert!(text.contains("| kvm-rt-rt | kvm | 20 |"), "{text}");
@@ -167,8 +167,8 @@ fn cells_of_a_host_are_marked_and_not_compared_with_emulated_ones() {
     );
 }
 
-fn machine(cpu: &str, xen: Option<&[u32]>) -> Machine {
-    Machine {
+fn machine(cpu: &str, xen: Option<&[u32]>) -> BootedMachine {
+    BootedMachine {
         cpu: cpu.to_owned(),
         kernel: "6.1.0-56-amd64".to_owned(),
         xen: xen.map(|cpus| Xen {
@@ -182,7 +182,7 @@ fn machine(cpu: &str, xen: Option<&[u32]>) -> Machine {
 
 #[test]
 fn cells_of_two_machines_are_not_compared_and_a_row_has_its_machine() {
-    let verdict_on = |of: Option<Machine>, by: Option<Machine>| {
+    let verdict_on = |of: Option<BootedMachine>, by: Option<BootedMachine>| {
         let mut measured = measured();
         // In the first conclusion, `of` is the second of these cells.
         for (cell, machine) in measured.cells.iter_mut().zip([by, of]) {
@@ -193,7 +193,7 @@ fn cells_of_two_machines_are_not_compared_and_a_row_has_its_machine() {
     };
     let of = || Some(machine("AMD EPYC", None));
     let below_xen = || Some(machine("AMD EPYC", Some(&[0, 1])));
-    assert_eq!(verdict_on(of(), below_xen()), Verdict::Reproduced);
+    assert_eq!(verdict_on(of(), below_xen()), PaperVerdict::Reproduced);
     let other = verdict_on(of(), Some(machine("Core Duo", None)));
     assert!(other.to_string().contains("two models"), "{other}");
     let mut measured = measured();
@@ -214,7 +214,7 @@ fn what_emulation_cannot_decide_a_dom0_of_one_cpu_cannot_either() {
         }
         judged(&measured, &measured.scenario.conclusion[0]).verdict
     };
-    assert_eq!(verdict_on(&[0, 1]), Verdict::Reproduced);
+    assert_eq!(verdict_on(&[0, 1]), PaperVerdict::Reproduced);
     let shared = verdict_on(&[0]).to_string();
     assert!(shared.contains("shared the only CPU"), "{shared}");
 }
@@ -222,7 +222,7 @@ fn what_emulation_cannot_decide_a_dom0_of_one_cpu_cannot_either() {
 #[test]
 fn a_median_that_one_repetition_does_not_tell_is_not_known() {
     let told = figures(20_000);
-    let not_told = Figures {
+    let not_told = RepetitionFigures {
         uncounted: 11,
         ..told.clone()
     };

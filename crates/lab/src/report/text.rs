@@ -6,7 +6,7 @@ use std::fmt::Write;
 use super::banner::banners;
 use super::measured::{Measured, judged, why_not};
 use super::words::{beside, noise_percent, quantile_us, range_us, who_made, worst};
-use crate::machine::Machine;
+use crate::machine::BootedMachine;
 
 pub(super) fn text(all: &[Measured]) -> String {
     let mut text = String::new();
@@ -76,5 +76,5 @@ fn section(text: &mut String, measured: &Measured) -> std::fmt::Result {
 /// Returns each real machine once.
 fn machines(measured: &Measured) -> BTreeSet<String> {
     let machines = measured.cells.iter().filter_map(|it| it.machine.as_ref());
-    machines.map(Machine::words).collect()
+    machines.map(BootedMachine::words).collect()
 }

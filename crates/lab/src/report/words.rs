@@ -1,7 +1,7 @@
 //! Figures in words, the same in all files of the report.
 
-use crate::figures::{Figures, Who};
-use crate::scenario::{Figure, Published, Statistic};
+use crate::figures::{RepetitionFigures, Who};
+use crate::scenario::{PaperFigure, PublishedTable, Statistic};
 
 /// Text for a figure that one of the repetitions does not have.
 const NOT_KNOWN: &str = "not known";
@@ -19,7 +19,11 @@ pub fn brief(failure: &str) -> String {
 
 /// Returns a figure of a paper, and the measured one unless it has a column of its own or is
 /// missing.
-pub(super) fn beside(published: &Published, cell: &str, repetitions: &[Figures]) -> Option<String> {
+pub(super) fn beside(
+    published: &PublishedTable,
+    cell: &str,
+    repetitions: &[RepetitionFigures],
+) -> Option<String> {
     let figure = published.cells.get(cell)?;
     let statistic = published.statistic;
     let has_column = matches!(statistic, Statistic::Worst | Statistic::Noise);
@@ -29,19 +33,19 @@ pub(super) fn beside(published: &Published, cell: &str, repetitions: &[Figures])
     let here = repetitions.iter().map(|it| it.statistic(statistic));
     let here: Option<Vec<f64>> = here.collect();
     let here = here.map_or(NOT_KNOWN.to_owned(), |all| match figure {
-        Figure::Length(_) => format!("{} us", range_us(all.into_iter().map(|ns| ns as u64))),
-        Figure::Percent(_) => format!("{}%", range_percent(&all)),
+        PaperFigure::Length(_) => format!("{} us", range_us(all.into_iter().map(|ns| ns as u64))),
+        PaperFigure::Percent(_) => format!("{}%", range_percent(&all)),
     });
     Some(format!("{figure}, here {here}"))
 }
 
 /// Returns the repetition with the largest worst.
-pub(super) fn worst(repetitions: &[Figures]) -> Option<&Figures> {
+pub(super) fn worst(repetitions: &[RepetitionFigures]) -> Option<&RepetitionFigures> {
     repetitions.iter().max_by_key(|it| it.worst_ns)
 }
 
 /// Formats a quantile; for several repetitions, the smallest and the largest.
-pub(super) fn quantile_us(repetitions: &[Figures], part: f64) -> String {
+pub(super) fn quantile_us(repetitions: &[RepetitionFigures], part: f64) -> String {
     let all = repetitions.iter().map(|it| it.quantile_ns(part));
     let all: Option<Vec<u64>> = all.collect();
     all.map_or(NOT_KNOWN.to_owned(), |all| range_us(all.into_iter()))
@@ -60,7 +64,7 @@ pub(super) fn range_us(ns: impl Iterator<Item = u64> + Clone) -> String {
 }
 
 /// Formats the noise of cells that polled; empty for others.
-pub(super) fn noise_percent(repetitions: &[Figures]) -> String {
+pub(super) fn noise_percent(repetitions: &[RepetitionFigures]) -> String {
     let all = repetitions.iter();
     let all: Vec<f64> = all
         .filter_map(|it| it.statistic(Statistic::Noise))
@@ -93,7 +97,7 @@ pub(super) fn words(who: &[Who]) -> String {
 }
 
 /// Formats the parts of the worst of all repetitions, with its limitations.
-pub(super) fn who_made(worst: &Figures) -> String {
+pub(super) fn who_made(worst: &RepetitionFigures) -> String {
     let mut said = words(&worst.who);
     let missed = Some(worst.missed).filter(|missed| *missed > 0);
     let missed = missed.map(|missed| format!("{missed} wake-ups missed"));

@@ -40,8 +40,9 @@ pub enum GuestType {
 
 /// Kernel of Debian.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
+#[schemars(rename = "Kernel")]
 #[serde(rename_all = "kebab-case")]
-pub enum Kernel {
+pub enum CellKernel {
     /// Ordinary kernel.
     Ordinary,
     /// PREEMPT_RT kernel.
@@ -69,8 +70,9 @@ pub enum Load {
 
 /// Exits that vmnoise's own guest makes on purpose, one after the other.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
+#[schemars(rename = "Exercise")]
 #[serde(rename_all = "kebab-case")]
-pub enum Exercise {
+pub enum GuestExercise {
     /// CPUID, which KVM answers.
     Cpuid,
     /// Write to a port, which the VMM answers.
@@ -104,8 +106,9 @@ pub enum Tuning {
 
 /// Scheduling policy of the measuring task.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
+#[schemars(rename = "Policy")]
 #[serde(rename_all = "kebab-case")]
-pub enum Policy {
+pub enum CellPolicy {
     /// Default of the measuring program: `osnoise` keeps the policy it is started with, `timerlat`
     /// uses FIFO 95.
     Usual,
@@ -117,8 +120,9 @@ pub enum Policy {
 
 /// Program that measures, in the guest or on the host.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
+#[schemars(rename = "Workload")]
 #[serde(rename_all = "kebab-case")]
-pub enum Workload {
+pub enum CellWorkload {
     /// `vmnoise timerlat`: latencies of a periodic task, and their causes.
     Timerlat,
     /// cyclictest of rt-tests: latencies, as in the papers.
@@ -143,12 +147,12 @@ pub struct Axes {
     pub guest_type: Vec<GuestType>,
     /// Kernel of the host, or of Dom0.
     #[serde(deserialize_with = "one_or_more")]
-    #[schemars(with = "OneOrMore<Kernel>")]
-    pub host_kernel: Vec<Kernel>,
+    #[schemars(with = "OneOrMore<CellKernel>")]
+    pub host_kernel: Vec<CellKernel>,
     /// Kernel of the guest. Without a guest, the host is measured once.
     #[serde(default = "ordinary", deserialize_with = "one_or_more")]
-    #[schemars(with = "OneOrMore<Kernel>")]
-    pub guest_kernel: Vec<Kernel>,
+    #[schemars(with = "OneOrMore<CellKernel>")]
+    pub guest_kernel: Vec<CellKernel>,
     /// Load in the background.
     #[serde(default = "idle", deserialize_with = "one_or_more")]
     #[schemars(with = "OneOrMore<Load>")]
@@ -163,12 +167,12 @@ pub struct Axes {
     pub timer_slop: Vec<Length>,
     /// Exits on purpose; only for vmnoise's own guest.
     #[serde(default = "cpuid", deserialize_with = "one_or_more")]
-    #[schemars(with = "OneOrMore<Exercise>")]
-    pub exercise: Vec<Exercise>,
+    #[schemars(with = "OneOrMore<GuestExercise>")]
+    pub exercise: Vec<GuestExercise>,
     /// Scheduling policy of the measuring task.
     #[serde(default = "usual", deserialize_with = "one_or_more")]
-    #[schemars(with = "OneOrMore<Policy>")]
-    pub policy: Vec<Policy>,
+    #[schemars(with = "OneOrMore<CellPolicy>")]
+    pub policy: Vec<CellPolicy>,
     /// Period of a periodic task.
     #[serde(default = "papers_period", deserialize_with = "one_or_more")]
     #[schemars(with = "OneOrMore<Length>")]
@@ -188,8 +192,8 @@ fn pv() -> Vec<GuestType> {
     vec![GuestType::Pv]
 }
 
-fn ordinary() -> Vec<Kernel> {
-    vec![Kernel::Ordinary]
+fn ordinary() -> Vec<CellKernel> {
+    vec![CellKernel::Ordinary]
 }
 
 fn idle() -> Vec<Load> {
@@ -205,12 +209,12 @@ fn kernels_slop() -> Vec<Length> {
     vec![Length::from_us(100)]
 }
 
-fn cpuid() -> Vec<Exercise> {
-    vec![Exercise::Cpuid]
+fn cpuid() -> Vec<GuestExercise> {
+    vec![GuestExercise::Cpuid]
 }
 
-fn usual() -> Vec<Policy> {
-    vec![Policy::Usual]
+fn usual() -> Vec<CellPolicy> {
+    vec![CellPolicy::Usual]
 }
 
 /// Period of Abeni and Faggioli.
@@ -261,15 +265,15 @@ macro_rules! named {
 
 named!(Hypervisor: Bare "bare", Kvm "kvm", Microvm "microvm", Xen "xen", Dom0 "dom0");
 named!(GuestType: Pv "pv", Pvh "pvh", Hvm "hvm");
-named!(Kernel: Ordinary "ordinary", Rt "rt");
+named!(CellKernel: Ordinary "ordinary", Rt "rt");
 named!(Load: Idle "idle", SystemCalls "system-calls", Bursts "bursts", Network "network",
     NetworkElsewhere "network-elsewhere", StressNg "stress-ng");
 named!(Tuning: AsIs "as-is", VcpusAtFifo99 "vcpus-at-fifo99", VmmAtFifo99 "vmm-at-fifo99",
     HostIsolated "host-isolated", GuestIsolated "guest-isolated", BothIsolated "both-isolated",
     CreditScheduler "credit-scheduler", NullScheduler "null-scheduler", TscEmulated "tsc-emulated");
-named!(Exercise: Cpuid "cpuid", Io "io");
-named!(Workload: Timerlat "timerlat", Cyclictest "cyclictest", Osnoise "osnoise", Exercise "exercise");
-named!(Policy: Usual "usual", Other "other", Fifo1 "fifo1");
+named!(GuestExercise: Cpuid "cpuid", Io "io");
+named!(CellWorkload: Timerlat "timerlat", Cyclictest "cyclictest", Osnoise "osnoise", Exercise "exercise");
+named!(CellPolicy: Usual "usual", Other "other", Fifo1 "fifo1");
 
 #[cfg(test)]
 mod tests {
@@ -289,12 +293,12 @@ mod tests {
     fn what_is_shown_is_what_a_file_has() {
         read::<Hypervisor>(&["bare", "kvm", "microvm", "xen", "dom0"]);
         read::<GuestType>(&["pv", "pvh", "hvm"]);
-        read::<Kernel>(&["ordinary", "rt"]);
+        read::<CellKernel>(&["ordinary", "rt"]);
         read::<Load>(&["idle", "system-calls", "bursts", "network"]);
         read::<Load>(&["network-elsewhere", "stress-ng"]);
-        read::<Exercise>(&["cpuid", "io"]);
-        read::<Workload>(&["timerlat", "cyclictest", "osnoise", "exercise"]);
-        read::<Policy>(&["usual", "other", "fifo1"]);
+        read::<GuestExercise>(&["cpuid", "io"]);
+        read::<CellWorkload>(&["timerlat", "cyclictest", "osnoise", "exercise"]);
+        read::<CellPolicy>(&["usual", "other", "fifo1"]);
         read::<Tuning>(&["as-is", "vcpus-at-fifo99", "vmm-at-fifo99", "host-isolated"]);
         read::<Tuning>(&[
             "guest-isolated",

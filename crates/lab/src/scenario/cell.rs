@@ -2,7 +2,9 @@
 
 use std::fmt::Display;
 
-use super::axes::{Axes, Exercise, GuestType, Hypervisor, Kernel, Load, Policy, Tuning, Workload};
+use super::axes::{
+    Axes, CellKernel, CellPolicy, CellWorkload, GuestExercise, GuestType, Hypervisor, Load, Tuning,
+};
 use super::length::Length;
 
 /// Cell: one system that is measured.
@@ -13,9 +15,9 @@ pub struct Cell {
     /// Kind of virtualization; only for a guest of Xen.
     pub guest_type: Option<GuestType>,
     /// Kernel of the host, or of Dom0.
-    pub host_kernel: Kernel,
+    pub host_kernel: CellKernel,
     /// Kernel of the guest, if there is one.
-    pub guest_kernel: Option<Kernel>,
+    pub guest_kernel: Option<CellKernel>,
     /// Load in the background.
     pub load: Load,
     /// Settings of host and guest.
@@ -23,13 +25,13 @@ pub struct Cell {
     /// Shortest timer that the kernel sets; only for a guest of Xen.
     pub timer_slop: Option<Length>,
     /// Exits on purpose; only for vmnoise's own guest.
-    pub exercise: Option<Exercise>,
+    pub exercise: Option<GuestExercise>,
     /// Scheduling policy of the measuring task.
-    pub policy: Policy,
+    pub policy: CellPolicy,
     /// Period of a periodic task.
     pub period: Length,
     /// Program that measures.
-    pub workload: Workload,
+    pub workload: CellWorkload,
     /// Values that distinguish it from the other cells of its scenario.
     varied: Vec<String>,
 }
@@ -45,19 +47,19 @@ impl Cell {
     }
 
     /// Returns all combinations; the last axis varies fastest.
-    pub(super) fn all(axes: &Axes, workloads: &[Workload]) -> Vec<Cell> {
+    pub(super) fn all(axes: &Axes, workloads: &[CellWorkload]) -> Vec<Cell> {
         let cells = axes.hypervisor.iter().map(|&hypervisor| Cell {
             hypervisor,
             guest_type: None,
-            host_kernel: Kernel::Ordinary,
+            host_kernel: CellKernel::Ordinary,
             guest_kernel: None,
             load: Load::Idle,
             tuning: Tuning::AsIs,
             timer_slop: None,
             exercise: None,
-            policy: Policy::Usual,
+            policy: CellPolicy::Usual,
             period: Length::default(),
-            workload: Workload::Timerlat,
+            workload: CellWorkload::Timerlat,
             varied: name_of(hypervisor, &axes.hypervisor),
         });
         let any = |_| true;

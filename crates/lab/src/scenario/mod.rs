@@ -13,12 +13,14 @@ use std::iter;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-pub use axes::{Axes, Exercise, GuestType, Hypervisor, Kernel, Load, Policy, Tuning, Workload};
+pub use axes::{
+    Axes, CellKernel, CellPolicy, CellWorkload, GuestExercise, GuestType, Hypervisor, Load, Tuning,
+};
 pub use cell::Cell;
 pub use conclusion::Conclusion;
 pub use error::ScenarioError;
 pub use length::Length;
-pub use published::{Figure, Published, Statistic};
+pub use published::{PaperFigure, PublishedTable, Statistic};
 
 /// Measurement of each cell.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize, JsonSchema)]
@@ -26,8 +28,8 @@ pub use published::{Figure, Published, Statistic};
 pub struct Measure {
     /// Program that measures. With a list, each cell is measured by each program.
     #[serde(deserialize_with = "axes::one_or_more")]
-    #[schemars(with = "axes::OneOrMore<Workload>")]
-    pub workload: Vec<Workload>,
+    #[schemars(with = "axes::OneOrMore<CellWorkload>")]
+    pub workload: Vec<CellWorkload>,
     /// Duration of a repetition.
     pub duration: Length,
     /// Number of repetitions.
@@ -53,7 +55,7 @@ pub struct Scenario {
     pub measure: Measure,
     /// Figures of the paper.
     #[serde(default)]
-    pub published: Vec<Published>,
+    pub published: Vec<PublishedTable>,
     /// Conclusions of the paper.
     #[serde(default)]
     pub conclusion: Vec<Conclusion>,
@@ -185,7 +187,7 @@ duration = "2s"
     #[test]
     fn one_value_is_a_list_of_one() {
         let scenario = Scenario::parse(SCENARIO).unwrap();
-        assert_eq!(scenario.axes.guest_kernel[..], [Kernel::Rt]);
+        assert_eq!(scenario.axes.guest_kernel[..], [CellKernel::Rt]);
         assert_eq!(scenario.axes.load[..], [Load::Idle], "as nothing is said");
         assert_eq!(scenario.measure.duration.ns(), 2_000_000_000);
         assert_eq!(scenario.measure.repeat, 1);
@@ -195,7 +197,7 @@ duration = "2s"
     fn by_what_a_cell_is_measured_is_part_of_its_name_where_there_are_two() {
         let two = SCENARIO.replace("\"timerlat\"", "[\"cyclictest\", \"timerlat\"]");
         let cells = Scenario::parse(&two).unwrap().cells();
-        let first: Vec<(String, Workload)> = cells[..2]
+        let first: Vec<(String, CellWorkload)> = cells[..2]
             .iter()
             .map(|it| (it.name(), it.workload))
             .collect();
@@ -203,7 +205,7 @@ duration = "2s"
         assert_eq!(first[1].0, "kvm-ordinary-timerlat");
         assert_eq!(
             [first[0].1, first[1].1],
-            [Workload::Cyclictest, Workload::Timerlat]
+            [CellWorkload::Cyclictest, CellWorkload::Timerlat]
         );
     }
 

@@ -91,8 +91,9 @@ impl fmt::Display for Statistic {
 
 /// Table of a paper.
 #[derive(Debug, Clone, PartialEq, Deserialize, JsonSchema)]
+#[schemars(rename = "Published")]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
-pub struct Published {
+pub struct PublishedTable {
     /// Place in the paper.
     pub source: String,
     /// Machine of the measurement.
@@ -101,48 +102,49 @@ pub struct Published {
     #[serde(default)]
     pub statistic: Statistic,
     /// Figures by the names of cells; a paper may have left some out.
-    pub cells: BTreeMap<String, Figure>,
+    pub cells: BTreeMap<String, PaperFigure>,
 }
 
 /// Figure of a paper. In a file it is a length of time, such as `28us`, or a part of a whole, such
 /// as `0.5%`.
 #[derive(Debug, Clone, Copy, PartialEq, Deserialize, JsonSchema)]
+#[schemars(rename = "Figure")]
 #[serde(try_from = "String")]
 #[schemars(with = "String")]
-pub enum Figure {
+pub enum PaperFigure {
     /// Length of time.
     Length(Length),
     /// Part of a whole, in percent.
     Percent(f64),
 }
 
-impl Figure {
+impl PaperFigure {
     /// Returns whether the figure is a part of a whole.
     pub fn is_part(self) -> bool {
-        matches!(self, Figure::Percent(_))
+        matches!(self, PaperFigure::Percent(_))
     }
 }
 
-impl TryFrom<String> for Figure {
+impl TryFrom<String> for PaperFigure {
     type Error = String;
 
-    fn try_from(text: String) -> Result<Figure, String> {
+    fn try_from(text: String) -> Result<PaperFigure, String> {
         let Some(number) = text.strip_suffix('%') else {
-            return Length::try_from(text).map(Figure::Length);
+            return Length::try_from(text).map(PaperFigure::Length);
         };
         let percent = number.trim_end().parse().ok();
         let percent = percent.filter(|percent| (0.0..=100.0).contains(percent));
-        percent.map(Figure::Percent).ok_or_else(|| {
+        percent.map(PaperFigure::Percent).ok_or_else(|| {
             format!("{text:?} is no part of a whole: write a number from 0 to 100 and %, as 0.5%")
         })
     }
 }
 
-impl fmt::Display for Figure {
+impl fmt::Display for PaperFigure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Figure::Length(length) => length.fmt(f),
-            Figure::Percent(percent) => write!(f, "{percent}%"),
+            PaperFigure::Length(length) => length.fmt(f),
+            PaperFigure::Percent(percent) => write!(f, "{percent}%"),
         }
     }
 }
@@ -156,7 +158,7 @@ mod tests {
     #[test]
     fn a_figure_is_shown_as_it_is_written() {
         for text in ["28us", "0.5484%", "0.00001%", "100%"] {
-            let figure = Figure::try_from(text.to_owned()).unwrap();
+            let figure = PaperFigure::try_from(text.to_owned()).unwrap();
             assert_eq!(figure.to_string(), text);
         }
     }
@@ -164,7 +166,7 @@ mod tests {
     #[test]
     fn what_is_neither_a_length_nor_a_part_is_refused() {
         for text in ["28", "%", "-1%", "101%", "NaN%", "half"] {
-            assert!(Figure::try_from(text.to_owned()).is_err(), "{text}");
+            assert!(PaperFigure::try_from(text.to_owned()).is_err(), "{text}");
         }
     }
 }

@@ -4,8 +4,8 @@ use std::path::Path;
 
 use anyhow::Result;
 use vmnoise_events::{
-    Activity, ActivityKind, Anchor, Event, Finish, FinishReason, Gap, RunFacts, Source, SourceId,
-    Workload, fixtures,
+    Activity, ActivityKind, Anchor, Event, Finish, FinishReason, Gap, MeasuringCommand, RunFacts,
+    Source, SourceId, fixtures,
 };
 use vmnoise_recording::Writer;
 
@@ -75,7 +75,7 @@ pub fn generate(path: &Path) -> Result<()> {
 }
 
 fn facts() -> RunFacts {
-    let mut facts = fixtures::facts(Workload::Microvm);
+    let mut facts = fixtures::facts(MeasuringCommand::Microvm);
     facts.options.duration_ns = GAPS * GAP_EVERY_NS;
     facts.options.threshold_ns = 1_000;
     facts.options.top = 10;

@@ -8,8 +8,8 @@ use std::time::Instant;
 use anyhow::{Context, Result};
 use nix::sys::resource::{UsageWho, getrusage};
 use vmnoise_events::{
-    Activity, ActivityKind, Anchor, Event, Finish, FinishReason, Gap, Source, SourceId, Tally,
-    Workload, fixtures,
+    Activity, ActivityKind, Anchor, CpuTally, Event, Finish, FinishReason, Gap, MeasuringCommand,
+    Source, SourceId, fixtures,
 };
 use vmnoise_labs::binary;
 use vmnoise_recording::Writer;
@@ -48,7 +48,7 @@ pub fn time(said: &str, words: &[&str], recording: &Path) -> Result<()> {
 /// # Errors
 /// If the recording cannot be written.
 pub fn generate(path: &Path, gaps: u64) -> Result<()> {
-    let mut facts = fixtures::facts(Workload::Osnoise);
+    let mut facts = fixtures::facts(MeasuringCommand::Osnoise);
     facts.options.cpus = (0..CPUS).collect();
     facts.options.threshold_ns = 1_000;
     let mut writer = Writer::create(path, &facts)?;
@@ -114,12 +114,12 @@ fn tell_time(writer: &mut Writer<std::fs::File>, mono_ns: u64) -> Result<()> {
         after_tsc: mono_ns,
     }))?;
     for cpu in 0..CPUS {
-        writer.push(&Event::Tally(Tally {
+        writer.push(&Event::Tally(CpuTally {
             cpu,
             first_tsc: BEGIN_NS,
             last_tsc: mono_ns,
             blind_tsc: Some(0),
-            ..Tally::default()
+            ..CpuTally::default()
         }))?;
     }
     writer.push(&Event::Watermark(mono_ns))?;

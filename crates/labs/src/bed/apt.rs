@@ -18,7 +18,7 @@ const HELPER: &str = "/usr/lib/apt/apt-helper";
 
 /// Debian release that a kernel or an emulator comes from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Suite {
+pub enum DebianSuite {
     /// The suite that the machine itself runs.
     Own,
     /// Newer software built for Debian 12: Linux 6.12, QEMU 10.
@@ -29,13 +29,13 @@ pub enum Suite {
     TrixieBackports,
 }
 
-impl Suite {
+impl DebianSuite {
     /// All suites.
-    pub const ALL: [Suite; 4] = [
-        Suite::Own,
-        Suite::BookwormBackports,
-        Suite::Trixie,
-        Suite::TrixieBackports,
+    pub const ALL: [DebianSuite; 4] = [
+        DebianSuite::Own,
+        DebianSuite::BookwormBackports,
+        DebianSuite::Trixie,
+        DebianSuite::TrixieBackports,
     ];
 
     /// Checks that the mirror has this suite: fetches its package lists.
@@ -49,10 +49,10 @@ impl Suite {
     /// Returns Debian's name of the suite; `None` for the machine's own.
     pub fn name(self) -> Option<&'static str> {
         match self {
-            Suite::Own => None,
-            Suite::BookwormBackports => Some("bookworm-backports"),
-            Suite::Trixie => Some("trixie"),
-            Suite::TrixieBackports => Some("trixie-backports"),
+            DebianSuite::Own => None,
+            DebianSuite::BookwormBackports => Some("bookworm-backports"),
+            DebianSuite::Trixie => Some("trixie"),
+            DebianSuite::TrixieBackports => Some("trixie-backports"),
         }
     }
 }
@@ -85,7 +85,7 @@ impl Apt {
     }
 
     /// Returns apt for this suite, from the mirror that the machine uses.
-    pub(super) fn of(suite: Suite) -> Result<Apt> {
+    pub(super) fn of(suite: DebianSuite) -> Result<Apt> {
         let Some(name) = suite.name() else {
             return Ok(Apt::own());
         };

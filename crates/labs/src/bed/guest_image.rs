@@ -4,11 +4,11 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Result;
 
-use super::apt::Suite;
+use super::apt::DebianSuite;
 use super::carried::Carried;
 use super::initramfs::{self, Contents};
 use super::inside;
-use super::kernel::{self, Kernel};
+use super::kernel::{self, DebianKernel};
 
 /// A kernel of Debian, and an initramfs that runs commands as a lab does.
 #[derive(Debug)]
@@ -21,7 +21,7 @@ impl GuestImage {
     /// Writes the initramfs into `folder`.
     pub(super) fn write(
         folder: &Path,
-        (kernel, suite): (Kernel, Suite),
+        (kernel, suite): (DebianKernel, DebianSuite),
         programs: &[PathBuf],
         carried: &[Carried],
         commands: &[&str],

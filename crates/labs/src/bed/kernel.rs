@@ -8,12 +8,12 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
 
-use super::apt::{self, Apt, Bundle, Suite};
+use super::apt::{self, Apt, Bundle, DebianSuite};
 use super::bzimage;
 
 /// A kernel of Debian for amd64.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Kernel {
+pub enum DebianKernel {
     /// The kernel for virtual machines: the smallest, and the quickest to boot.
     Cloud,
     /// The PREEMPT_RT kernel, which has the osnoise tracer.
@@ -22,12 +22,12 @@ pub enum Kernel {
     Plain,
 }
 
-impl Kernel {
+impl DebianKernel {
     pub(super) fn meta_package(self) -> &'static str {
         match self {
-            Kernel::Cloud => "linux-image-cloud-amd64",
-            Kernel::Rt => "linux-image-rt-amd64",
-            Kernel::Plain => "linux-image-amd64",
+            DebianKernel::Cloud => "linux-image-cloud-amd64",
+            DebianKernel::Rt => "linux-image-rt-amd64",
+            DebianKernel::Plain => "linux-image-amd64",
         }
     }
 
@@ -44,8 +44,8 @@ impl Kernel {
     /// cloud kernel.
     fn modules(self) -> &'static [&'static str] {
         match self {
-            Kernel::Cloud => &["irqbypass", "kvm", "kvm-amd"],
-            Kernel::Rt | Kernel::Plain => &["irqbypass", "ccp", "kvm", "kvm-amd"],
+            DebianKernel::Cloud => &["irqbypass", "kvm", "kvm-amd"],
+            DebianKernel::Rt | DebianKernel::Plain => &["irqbypass", "ccp", "kvm", "kvm-amd"],
         }
     }
 }
@@ -96,7 +96,7 @@ pub(super) struct Image {
     /// `uname -r`.
     pub version: String,
     pub vmlinuz: PathBuf,
-    kernel: Kernel,
+    kernel: DebianKernel,
     files: Vec<PathBuf>,
 }
 
@@ -162,7 +162,7 @@ impl Image {
 }
 
 /// Finds the kernel's current package, and unpacks it if that is still to do.
-pub(super) fn install(kernel: Kernel, suite: Suite) -> Result<Image> {
+pub(super) fn install(kernel: DebianKernel, suite: DebianSuite) -> Result<Image> {
     let apt = Apt::of(suite)?;
     let unpacked = || {
         let bundle = bundle(kernel, &apt)?;
@@ -202,7 +202,7 @@ fn version(path: &Path) -> Option<&str> {
 }
 
 /// Returns the folder of a kernel that was copied to a machine without apt.
-fn kept(kernel: Kernel) -> Result<PathBuf> {
+fn kept(kernel: DebianKernel) -> Result<PathBuf> {
     let place = apt::kept();
     let entries = std::fs::read_dir(&place).into_iter().flatten().flatten();
     let of_kind = entries.map(|entry| entry.path()).filter(|path| {
@@ -222,7 +222,7 @@ fn kept(kernel: Kernel) -> Result<PathBuf> {
 }
 
 /// Returns the current packages of a kernel, and the folder for their files.
-pub(super) fn bundle(kernel: Kernel, apt: &Apt) -> Result<Bundle> {
+pub(super) fn bundle(kernel: DebianKernel, apt: &Apt) -> Result<Bundle> {
     let meta = kernel.meta_package();
     let mut packages = apt.depends(meta)?;
     packages.retain(|package| package.starts_with("linux-image-"));
@@ -246,11 +246,11 @@ mod tests {
 
     #[test]
     fn a_package_is_of_one_kind() {
-        let kinds = [Kernel::Cloud, Kernel::Rt, Kernel::Plain];
+        let kinds = [DebianKernel::Cloud, DebianKernel::Rt, DebianKernel::Plain];
         for (package, kind) in [
-            ("linux-image-6.1.0-56-cloud-amd64", Kernel::Cloud),
-            ("linux-image-6.12.107+deb13-rt-amd64", Kernel::Rt),
-            ("linux-image-6.1.0-56-amd64", Kernel::Plain),
+            ("linux-image-6.1.0-56-cloud-amd64", DebianKernel::Cloud),
+            ("linux-image-6.12.107+deb13-rt-amd64", DebianKernel::Rt),
+            ("linux-image-6.1.0-56-amd64", DebianKernel::Plain),
         ] {
             let is = kinds.into_iter().filter(|it| it.is_called(package));
             assert_eq!(is.collect::<Vec<_>>(), [kind], "{package}");

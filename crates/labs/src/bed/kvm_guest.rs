@@ -6,16 +6,16 @@ use anyhow::{Context, Result, ensure};
 use rustix::process::Signal;
 use tempfile::TempDir;
 
-use super::apt::Suite;
+use super::apt::DebianSuite;
 use super::arguments;
 use super::guest_disk;
 use super::guest_files::GuestFiles;
 use super::guest_image::GuestImage;
 use super::inside::{self, CommandOutput};
-use super::kernel::Kernel;
-use super::packaged::{self, Packaged};
+use super::kernel::DebianKernel;
+use super::packaged::{self, DebianProgram};
 use super::qemu;
-use crate::tied::Tied;
+use crate::tied::TiedProcess;
 use crate::{placed, schedstat, urgency, vmm};
 
 /// Memory of the guest, which holds its recordings until they are on its disk.
@@ -26,7 +26,7 @@ const VCPU: &str = "CPU 0/KVM";
 /// A guest that boots or runs. Dropping it ends the guest and deletes its files.
 #[derive(Debug)]
 pub struct KvmGuest {
-    vmm: Tied,
+    vmm: TiedProcess,
     files: GuestFiles,
     /// Dropped after the VMM, which writes there.
     _folder: TempDir,
@@ -39,16 +39,16 @@ impl KvmGuest {
     /// # Errors
     /// If the kernel cannot be had, the guest's files do not fit, or QEMU cannot be started.
     pub fn boot(
-        kernel: Kernel,
+        kernel: DebianKernel,
         programs: &[PathBuf],
-        packaged: &[Packaged],
+        packaged: &[DebianProgram],
         commands: &[&str],
     ) -> Result<KvmGuest> {
         let folder = tempfile::tempdir().context("a folder for the guest")?;
         let files = GuestFiles::within(folder.path(), 0);
         let programs = [&[crate::binary()], programs].concat();
         let carried = packaged::files(packaged)?;
-        let kernel = (kernel, Suite::Own);
+        let kernel = (kernel, DebianSuite::Own);
         let image = GuestImage::write(folder.path(), kernel, &programs, &carried, commands);
         let image = image.with_context(|| {
             let folder = folder.path().display();
@@ -58,7 +58,7 @@ impl KvmGuest {
         let mut words = arguments::guest(MEMORY_MIB, &image.vmlinux, &image.initramfs, &files);
         words.extend(["-name", "guest,debug-threads=on"].map(str::to_owned));
         let said = folder.path().join("vmm-said");
-        let vmm = Tied::start(Path::new(qemu::PROGRAM), &words, &said)?;
+        let vmm = TiedProcess::start(Path::new(qemu::PROGRAM), &words, &said)?;
         Ok(KvmGuest {
             vmm,
             files,

@@ -38,16 +38,16 @@ use kernel::Image;
 use machine::{Patience, StaleBreakpoint};
 use qemu::Qemu;
 
-pub use apt::Suite;
+pub use apt::DebianSuite;
 pub use arguments::guest as guest_arguments;
 pub use boot::LabReport;
 pub use debian::Debian;
 pub use guest_files::GuestFiles;
 pub use inside::CommandOutput;
-pub use kernel::Kernel;
+pub use kernel::DebianKernel;
 pub use kvm_guest::KvmGuest;
-pub use needs::{Part, ToFetch, free_bytes, reach, to_fetch};
-pub use packaged::Packaged;
+pub use needs::{BedPart, ToFetch, free_bytes, reach, to_fetch};
+pub use packaged::DebianProgram;
 pub use types::{ModuleTypes, types_of_module};
 pub use xen::{XenDomain, XenGuest, XenLab, XenReport, XenType, xl};
 
@@ -65,8 +65,8 @@ const BOOTED_AGAIN: &str = "lab booted once more";
 /// A machine that is yet to be booted.
 #[derive(Debug, Clone)]
 pub struct Lab {
-    kernel: Kernel,
-    suite: Suite,
+    kernel: DebianKernel,
+    suite: DebianSuite,
     cpus: u32,
     virtual_time: Option<u8>,
     seed: u64,
@@ -74,9 +74,9 @@ pub struct Lab {
     programs: Vec<PathBuf>,
     /// Programs for the host only, not for its guest.
     programs_of_host: Vec<PathBuf>,
-    packaged: Vec<Packaged>,
+    packaged: Vec<DebianProgram>,
     guest: Option<Vec<String>>,
-    guest_kernel: Kernel,
+    guest_kernel: DebianKernel,
     boots_guests: bool,
     has_kvm: bool,
     has_network: bool,
@@ -89,10 +89,10 @@ pub struct Lab {
 
 impl Lab {
     /// Creates a machine of one CPU with this kernel, `vmnoise`, and KVM.
-    pub fn kernel(kernel: Kernel) -> Lab {
+    pub fn kernel(kernel: DebianKernel) -> Lab {
         Lab {
             kernel,
-            suite: Suite::Own,
+            suite: DebianSuite::Own,
             cpus: 1,
             virtual_time: None,
             seed: SEED,
@@ -114,7 +114,7 @@ impl Lab {
     }
 
     /// Takes the kernel from this suite instead of the machine's own.
-    pub fn from(mut self, suite: Suite) -> Lab {
+    pub fn from(mut self, suite: DebianSuite) -> Lab {
         self.suite = suite;
         self
     }
@@ -158,7 +158,7 @@ impl Lab {
     }
 
     /// Puts a program of Debian with its libraries into its `/bin` and that of its guest.
-    pub fn packaged(mut self, packaged: Packaged) -> Lab {
+    pub fn packaged(mut self, packaged: DebianProgram) -> Lab {
         self.packaged.push(packaged);
         self
     }
@@ -172,7 +172,7 @@ impl Lab {
     }
 
     /// Gives the guest another kernel of the same suite.
-    pub fn guest_kernel(mut self, kernel: Kernel) -> Lab {
+    pub fn guest_kernel(mut self, kernel: DebianKernel) -> Lab {
         self.guest_kernel = kernel;
         self
     }

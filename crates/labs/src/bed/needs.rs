@@ -6,34 +6,34 @@ use anyhow::{Context, Result};
 use rustix::fs::statvfs;
 
 use super::apt::{self, Apt};
-use super::kernel::{self, Kernel};
-use super::packaged::Packaged;
-use super::{Suite, qemu, xen};
+use super::kernel::{self, DebianKernel};
+use super::packaged::DebianProgram;
+use super::{DebianSuite, qemu, xen};
 
 /// A part of a machine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Part {
+pub enum BedPart {
     /// The QEMU that emulates the machine.
     Emulator,
     /// A kernel of the machine's own suite.
-    Kernel(Kernel),
+    Kernel(DebianKernel),
     /// The hypervisor, and the programs of Dom0.
     Xen,
     /// The QEMU around an HVM guest.
     DeviceModel,
     /// A program that machines carry.
-    Program(Packaged),
+    Program(DebianProgram),
 }
 
-impl Part {
+impl BedPart {
     /// Returns the Debian package that stands for the part.
     pub fn package(self) -> &'static str {
         match self {
-            Part::Emulator => "qemu-system-x86",
-            Part::Kernel(kernel) => kernel.meta_package(),
-            Part::Xen => xen::META,
-            Part::DeviceModel => xen::DEVICE_MODEL,
-            Part::Program(packaged) => packaged.package(),
+            BedPart::Emulator => "qemu-system-x86",
+            BedPart::Kernel(kernel) => kernel.meta_package(),
+            BedPart::Xen => xen::META,
+            BedPart::DeviceModel => xen::DEVICE_MODEL,
+            BedPart::Program(packaged) => packaged.package(),
         }
     }
 }
@@ -51,20 +51,20 @@ pub struct ToFetch {
 ///
 /// # Errors
 /// If apt does not know: it has no package lists, or old ones.
-pub fn to_fetch(parts: &BTreeSet<Part>) -> Result<ToFetch> {
+pub fn to_fetch(parts: &BTreeSet<BedPart>) -> Result<ToFetch> {
     // Without apt, packages were copied to this machine by hand; the boot looks for them.
     if !apt::is_here() {
         return Ok(ToFetch::default());
     }
-    let own = Apt::of(Suite::Own)?;
+    let own = Apt::of(DebianSuite::Own)?;
     let mut bundles = Vec::new();
     for part in parts {
         match part {
-            Part::Emulator => bundles.extend(qemu::bundle()?),
-            Part::Kernel(kernel) => bundles.push(kernel::bundle(*kernel, &own)?),
-            Part::Xen => bundles.extend(xen::bundles(false)?),
-            Part::DeviceModel => bundles.extend(xen::bundles(true)?),
-            Part::Program(packaged) => bundles.push(packaged.bundle(&own)?),
+            BedPart::Emulator => bundles.extend(qemu::bundle()?),
+            BedPart::Kernel(kernel) => bundles.push(kernel::bundle(*kernel, &own)?),
+            BedPart::Xen => bundles.extend(xen::bundles(false)?),
+            BedPart::DeviceModel => bundles.extend(xen::bundles(true)?),
+            BedPart::Program(packaged) => bundles.push(packaged.bundle(&own)?),
         }
     }
     bundles.retain(|bundle| !bundle.is_here());

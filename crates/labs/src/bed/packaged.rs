@@ -6,7 +6,7 @@ use std::path::PathBuf;
 
 use anyhow::{Context, Result};
 
-use super::apt::{self, Apt, Bundle, Suite};
+use super::apt::{self, Apt, Bundle, DebianSuite};
 use super::carried::{self, Carried};
 
 /// Libraries that every machine has, in the version that its other programs need.
@@ -14,7 +14,7 @@ const OF_EVERY_MACHINE: [&str; 2] = ["libc6", "libgcc-s1"];
 
 /// A program of Debian.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Packaged {
+pub enum DebianProgram {
     /// Measures how late a periodic task wakes up.
     Cyclictest,
     /// Creates loads of many kinds.
@@ -23,22 +23,22 @@ pub enum Packaged {
     Prometheus,
 }
 
-impl Packaged {
+impl DebianProgram {
     /// Returns the program's package.
     pub fn package(self) -> &'static str {
         match self {
-            Packaged::Cyclictest => "rt-tests",
-            Packaged::StressNg => "stress-ng",
-            Packaged::Prometheus => "prometheus",
+            DebianProgram::Cyclictest => "rt-tests",
+            DebianProgram::StressNg => "stress-ng",
+            DebianProgram::Prometheus => "prometheus",
         }
     }
 
     /// Returns the program's name, which is also its command in a machine that carries it.
     pub fn program(self) -> &'static str {
         match self {
-            Packaged::Cyclictest => "cyclictest",
-            Packaged::StressNg => "stress-ng",
-            Packaged::Prometheus => "prometheus",
+            DebianProgram::Cyclictest => "cyclictest",
+            DebianProgram::StressNg => "stress-ng",
+            DebianProgram::Prometheus => "prometheus",
         }
     }
 
@@ -83,7 +83,7 @@ impl Packaged {
     }
 
     fn install(self) -> Result<PathBuf> {
-        let apt = Apt::of(Suite::Own)?;
+        let apt = Apt::of(DebianSuite::Own)?;
         let unpacked = || {
             let bundle = self.bundle(&apt)?;
             apt.unpack(&bundle)?;
@@ -99,7 +99,7 @@ impl Packaged {
 }
 
 /// Returns the files that machines carry for all of these programs.
-pub(super) fn files(packaged: &[Packaged]) -> Result<Vec<Carried>> {
+pub(super) fn files(packaged: &[DebianProgram]) -> Result<Vec<Carried>> {
     let files = packaged.iter().map(|it| it.files());
     Ok(files.collect::<Result<Vec<_>>>()?.concat())
 }

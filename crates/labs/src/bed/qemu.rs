@@ -8,7 +8,7 @@ use std::sync::LazyLock;
 
 use anyhow::{Context, Result, anyhow, ensure};
 
-use super::apt::{self, Apt, Bundle, Suite, call};
+use super::apt::{self, Apt, Bundle, DebianSuite, call};
 use super::mended;
 
 /// Name of the program on every machine.
@@ -77,7 +77,7 @@ impl Qemu {
     fn of_backports() -> Result<Qemu> {
         let bundle = newer();
         if !bundle.is_here() {
-            let apt = Apt::of(Suite::BookwormBackports)?;
+            let apt = Apt::of(DebianSuite::BookwormBackports)?;
             apt.update()?;
             apt.unpack(&bundle)?;
         }

@@ -4,10 +4,10 @@
 use anyhow::{Context, Result, ensure};
 use object::{File, Object, ObjectSection};
 
-use super::apt::Suite;
+use super::apt::DebianSuite;
 use super::bzimage::word;
 use super::compressed::decompressed;
-use super::kernel::{self, Kernel};
+use super::kernel::{self, DebianKernel};
 
 /// All types that a module knows, its kernel's types included.
 #[derive(Debug, Clone)]
@@ -22,7 +22,11 @@ pub struct ModuleTypes {
 ///
 /// # Errors
 /// If the kernel cannot be had, or has no BTF.
-pub fn types_of_module(kernel: Kernel, suite: Suite, module: &str) -> Result<ModuleTypes> {
+pub fn types_of_module(
+    kernel: DebianKernel,
+    suite: DebianSuite,
+    module: &str,
+) -> Result<ModuleTypes> {
     let image = kernel::install(kernel, suite)?;
     let vmlinux = std::fs::read(image.vmlinux()?)?;
     let path = image.module(module)?;

@@ -7,7 +7,7 @@
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
-use vmnoise_labs::chaos::{Place, run, run_in_lab};
+use vmnoise_labs::chaos::{ChaosPlace, run, run_in_lab};
 
 const USAGE: &str = "usage: chaos SECONDS [SEED]";
 /// Length of a turn on this machine. A turn in a lab takes some minutes in all.
@@ -23,7 +23,7 @@ fn main() -> Result<()> {
         _ => bail!(USAGE),
     };
     let length = Duration::from_secs(seconds);
-    if Place::here() == Place::Lab {
+    if ChaosPlace::here() == ChaosPlace::Lab {
         return run(seed, length).map(drop);
     }
     println!("to run this again: make chaos SECONDS={seconds} CHAOS_SEED={seed}");

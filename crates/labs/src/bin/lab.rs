@@ -12,7 +12,7 @@ use std::path::PathBuf;
 use std::time::Instant;
 
 use anyhow::{Context, Result, bail};
-use vmnoise_labs::bed::{CommandOutput, Kernel, Lab, Suite, XenLab};
+use vmnoise_labs::bed::{CommandOutput, DebianKernel, DebianSuite, Lab, XenLab};
 use vmnoise_labs::lab_program;
 
 const USAGE: &str = "usage: lab cloud|plain|rt[@SUITE] CPUS|virtual:SHIFT COMMAND... | \
@@ -53,9 +53,9 @@ fn linux(kernel: &str, time: &str, commands: &[&str]) -> Result<String> {
         None => (kernel, None),
     };
     let kernel = match kernel {
-        "cloud" => Kernel::Cloud,
-        "rt" => Kernel::Rt,
-        "plain" => Kernel::Plain,
+        "cloud" => DebianKernel::Cloud,
+        "rt" => DebianKernel::Rt,
+        "plain" => DebianKernel::Plain,
         _ => bail!(USAGE),
     };
     let lab = Lab::kernel(kernel).from(suite_of(suite)?);
@@ -119,7 +119,9 @@ fn show(outputs: &[CommandOutput]) {
     }
 }
 
-fn suite_of(name: Option<&str>) -> Result<Suite> {
-    let suite = Suite::ALL.into_iter().find(|suite| suite.name() == name);
+fn suite_of(name: Option<&str>) -> Result<DebianSuite> {
+    let suite = DebianSuite::ALL
+        .into_iter()
+        .find(|suite| suite.name() == name);
     suite.with_context(|| format!("no suite is called {}; {USAGE}", name.unwrap_or_default()))
 }

@@ -8,22 +8,22 @@
 use std::path::Path;
 
 use anyhow::{Context, Result, bail};
-use vmnoise_labs::bed::{Kernel, Suite};
+use vmnoise_labs::bed::{DebianKernel, DebianSuite};
 use vmnoise_labs::neighbours::{Neighbours, files};
-use vmnoise_labs::pair::{DISTURBED, HOST, Pair, QUIET};
+use vmnoise_labs::pair::{DISTURBED, HOST, PairPlan, QUIET};
 
 const USAGE: &str = "usage: pair FOLDER [timerlat | SUITE | two CPUS|virtual:SHIFT [SUITE]]";
 
 fn main() -> Result<()> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
-    let pair = Pair::of(Kernel::Cloud, Suite::Own)?.virtual_time(0);
+    let pair = PairPlan::of(DebianKernel::Cloud, DebianSuite::Own)?.virtual_time(0);
     let (folder, pair) = match arguments[..] {
         [folder] => (folder, pair),
         [folder, "timerlat"] => (folder, pair.timerlat()),
         [folder, "two", ref how @ ..] => return two(folder, how),
         [folder, name] => {
-            let pair = Pair::of(Kernel::Cloud, suite(Some(name))?)?;
+            let pair = PairPlan::of(DebianKernel::Cloud, suite(Some(name))?)?;
             (folder, pair.virtual_time(0))
         }
         _ => bail!(USAGE),
@@ -43,7 +43,7 @@ fn two(folder: &str, how: &[&str]) -> Result<()> {
         [time, suite] => (time, Some(suite)),
         _ => bail!(USAGE),
     };
-    let neighbours = Neighbours::of(Kernel::Cloud, suite(name)?)?;
+    let neighbours = Neighbours::of(DebianKernel::Cloud, suite(name)?)?;
     let neighbours = match time.strip_prefix("virtual:") {
         Some(shift) => neighbours.virtual_time(shift.parse()?),
         None => neighbours.cpus(time.parse()?),
@@ -57,8 +57,8 @@ fn two(folder: &str, how: &[&str]) -> Result<()> {
     Ok(())
 }
 
-fn suite(name: Option<&str>) -> Result<Suite> {
-    let mut suites = Suite::ALL.into_iter();
+fn suite(name: Option<&str>) -> Result<DebianSuite> {
+    let mut suites = DebianSuite::ALL.into_iter();
     suites.find(|it| it.name() == name).context(USAGE)
 }
 

@@ -18,7 +18,7 @@ use std::path::Path;
 use anyhow::{Context, Result, bail};
 use vmnoise_labs::faults::{SETS, prove};
 use vmnoise_labs::mpi::{Slurm, beside, by_mpirun, by_srun};
-use vmnoise_labs::oracle::report::{Part, TimerlatTruth};
+use vmnoise_labs::oracle::report::{PagePart, TimerlatTruth};
 use vmnoise_labs::oracle::xen_slop::slop;
 use vmnoise_labs::oracle::{
     beside_cyclictest, beside_the_kernel, beside_timerlat, busiest_exit, causes, descheduled,
@@ -73,7 +73,7 @@ fn noise() -> Result<()> {
     ];
     let generated = sections.join("\n");
     print!("{generated}");
-    renew(Part::Noise, &generated)
+    renew(PagePart::Noise, &generated)
 }
 
 fn timerlat() -> Result<()> {
@@ -92,21 +92,21 @@ fn timerlat() -> Result<()> {
         descheduled: descheduled()?,
     });
     print!("{generated}");
-    renew(Part::Timerlat, &generated)
+    renew(PagePart::Timerlat, &generated)
 }
 
 fn xen() -> Result<()> {
     eprintln!("a guest of Xen with more and with less slop in its timers");
     let generated = report::xen(&slop()?);
     print!("{generated}");
-    renew(Part::Xen, &generated)
+    renew(PagePart::Xen, &generated)
 }
 
 fn audit() -> Result<()> {
     eprintln!("faults that the audit has to find");
     let generated = report::faults(&prove(&SETS)?);
     print!("{generated}");
-    renew(Part::Faults, &generated)
+    renew(PagePart::Faults, &generated)
 }
 
 fn mpi() -> Result<()> {
@@ -121,11 +121,11 @@ fn mpi() -> Result<()> {
     });
     let generated = report::mpi(&compared.collect::<Result<Vec<_>>>()?);
     print!("{generated}");
-    renew(Part::Mpi, &generated)
+    renew(PagePart::Mpi, &generated)
 }
 
 /// Writes a generated section into the tree's page.
-fn renew(part: Part, generated: &str) -> Result<()> {
+fn renew(part: PagePart, generated: &str) -> Result<()> {
     let path = Path::new(env!("CARGO_MANIFEST_DIR"))
         .join("../..")
         .join(VALIDATION);

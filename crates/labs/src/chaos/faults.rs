@@ -9,7 +9,7 @@ use fastrand::Rng;
 use rustix::process::Signal;
 use rustix::time::{ClockId, Timespec, clock_gettime, clock_settime};
 
-use super::Place;
+use super::ChaosPlace;
 use super::kernel_log::KernelLog;
 use super::scene::{CPU, Scene, Vmm};
 use super::subject::Fate;
@@ -18,7 +18,7 @@ use crate::{Disturber, NOBODY_DRAINS, Quota, hold_first_thread, schedstat};
 /// One kind of fault.
 pub(super) struct Fault {
     pub(super) name: &'static str,
-    pub(super) place: Place,
+    pub(super) place: ChaosPlace,
     /// Checks that this machine can have the fault.
     pub(super) needs: fn() -> Result<()>,
     /// Causes the fault, and undoes it. Sets the fate of each run that the fault ends or changes.
@@ -28,7 +28,7 @@ pub(super) struct Fault {
 const fn anywhere(name: &'static str, strike: fn(&mut Scene, &mut Rng) -> Result<()>) -> Fault {
     Fault {
         name,
-        place: Place::Anywhere,
+        place: ChaosPlace::Anywhere,
         needs: || Ok(()),
         strike,
     }
@@ -36,7 +36,7 @@ const fn anywhere(name: &'static str, strike: fn(&mut Scene, &mut Rng) -> Result
 
 const fn in_labs(name: &'static str, strike: fn(&mut Scene, &mut Rng) -> Result<()>) -> Fault {
     Fault {
-        place: Place::Lab,
+        place: ChaosPlace::Lab,
         ..anywhere(name, strike)
     }
 }

@@ -15,35 +15,35 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result};
 use fastrand::Rng;
 
-use crate::bed::{Kernel, Lab, inside};
+use crate::bed::{DebianKernel, Lab, inside};
 use crate::lab_program;
 use faults::FAULTS;
 use scene::Scene;
 
 /// Where a fault may be caused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Place {
+pub enum ChaosPlace {
     /// On every machine: the fault affects only processes of this program.
     Anywhere,
     /// In a lab only: the fault affects the whole machine.
     Lab,
 }
 
-impl Place {
+impl ChaosPlace {
     /// Returns the place of this machine. No option sets it: otherwise a mistake could take CPUs
     /// of a developer's machine offline.
-    pub fn here() -> Place {
+    pub fn here() -> ChaosPlace {
         if Path::new(inside::COMMANDS).exists() {
-            Place::Lab
+            ChaosPlace::Lab
         } else {
-            Place::Anywhere
+            ChaosPlace::Anywhere
         }
     }
 }
 
 /// How often each fault happened, or why this machine cannot have it.
 #[derive(Debug, Default)]
-pub struct Tally(pub BTreeMap<&'static str, Result<u32, String>>);
+pub struct FaultTally(pub BTreeMap<&'static str, Result<u32, String>>);
 
 /// Causes all faults of this machine in random order, again and again until `length` has passed.
 /// The same seed gives the same faults in the same order.
@@ -53,14 +53,14 @@ pub struct Tally(pub BTreeMap<&'static str, Result<u32, String>>);
 ///
 /// # Panics
 /// If the results of a run do not add up.
-pub fn run(seed: u64, length: Duration) -> Result<Tally> {
+pub fn run(seed: u64, length: Duration) -> Result<FaultTally> {
     println!("seed {seed}");
     let begin = Instant::now();
     let mut dice = Rng::with_seed(seed);
-    let mut tally = Tally::default();
+    let mut tally = FaultTally::default();
     while begin.elapsed() < length {
         let mut deck: Vec<_> = FAULTS.iter().collect();
-        deck.retain(|fault| fault.place == Place::here());
+        deck.retain(|fault| fault.place == ChaosPlace::here());
         dice.shuffle(&mut deck);
         let mut scene = Scene::begin()?;
         for fault in deck {
@@ -94,7 +94,7 @@ pub fn run(seed: u64, length: Duration) -> Result<Tally> {
 /// # Errors
 /// As [`run`], and if the lab cannot be had.
 pub fn run_in_lab(seed: u64, length: Duration) -> Result<String> {
-    let lab = Lab::kernel(Kernel::Cloud).cpus(2);
+    let lab = Lab::kernel(DebianKernel::Cloud).cpus(2);
     let lab = ["chaos", "lab-disturb"].iter().try_fold(lab, |lab, name| {
         anyhow::Ok(lab.program(&lab_program(name)?))
     })?;

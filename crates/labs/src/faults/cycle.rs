@@ -11,7 +11,7 @@ use serde_json::Value;
 
 use super::disturb::AtWork;
 use super::group::Group;
-use super::{Fault, OTHER, POLLER, Place, QUIET, kernel_events, settings};
+use super::{FaultPlace, InjectedFault, OTHER, POLLER, QUIET, kernel_events, settings};
 use crate::placed;
 use crate::processes;
 
@@ -22,7 +22,7 @@ const SCRIPTS: &str = "/tmp/scripts";
 
 /// Summary of one recording.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Recorded {
+pub struct RecordingFindings {
     /// How long the quiet CPU was measured, nanoseconds.
     pub runtime_ns: u64,
     /// Noise of the CPU that has a culprit or a cause in this kernel, nanoseconds. Noise without
@@ -37,14 +37,14 @@ pub struct Recorded {
 
 /// Outcome of a cycle.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Outcome {
+pub struct CycleOutcome {
     /// Recording with the fault.
-    pub before: Recorded,
+    pub before: RecordingFindings,
     /// `vmnoise.audit/1` of `before`.
     pub audit: Value,
     /// Recording after `apply.sh`, with the same disturbers; `None` if only a reboot applies the
     /// change.
-    pub after: Option<Recorded>,
+    pub after: Option<RecordingFindings>,
     /// Changes by `apply.sh`: file, old content, new content.
     pub changed: Vec<(String, String, String)>,
     /// Files that `undo.sh` did not restore.
@@ -55,7 +55,7 @@ pub struct Outcome {
 ///
 /// # Errors
 /// If something cannot be set, started, or recorded.
-pub fn cycle(faults: &[&Fault], seconds: &str) -> Result<Outcome> {
+pub fn cycle(faults: &[&InjectedFault], seconds: &str) -> Result<CycleOutcome> {
     let is_of_group = faults.iter().any(|it| it.is_of_group);
     let _group = is_of_group.then(Group::enter).transpose()?;
     settings::clean();
@@ -68,7 +68,7 @@ pub fn cycle(faults: &[&Fault], seconds: &str) -> Result<Outcome> {
     let before = recorded(faults, &mut at_work, seconds)?;
     let audit = vmnoise(&["audit", RECORDING, "--format", "json", "--script", SCRIPTS])?;
     let audit = serde_json::from_slice(&audit.stdout)?;
-    let mut outcome = Outcome {
+    let mut outcome = CycleOutcome {
         before,
         audit,
         after: None,
@@ -77,7 +77,7 @@ pub fn cycle(faults: &[&Fault], seconds: &str) -> Result<Outcome> {
     };
     if faults
         .iter()
-        .all(|it| it.place != Place::UntunedUntilNextStart)
+        .all(|it| it.place != FaultPlace::UntunedUntilNextStart)
     {
         let bad = settings::all();
         script("apply.sh")?;
@@ -93,7 +93,7 @@ pub fn cycle(faults: &[&Fault], seconds: &str) -> Result<Outcome> {
 }
 
 /// Pins the kernel threads of these faults to a CPU.
-fn place(faults: &[&Fault], cpu: u32) -> Result<()> {
+fn place(faults: &[&InjectedFault], cpu: u32) -> Result<()> {
     for name in faults.iter().flat_map(|it| it.on_quiet) {
         let mut all = processes::all().into_iter();
         let thread = all.find(|it| it.name.starts_with(name));
@@ -109,18 +109,22 @@ fn place(faults: &[&Fault], cpu: u32) -> Result<()> {
 ///
 /// # Errors
 /// If a disturber cannot be started, or the recording fails.
-pub fn again(faults: &[&Fault], seconds: &str) -> Result<Recorded> {
+pub fn again(faults: &[&InjectedFault], seconds: &str) -> Result<RecordingFindings> {
     settings::clean();
     recorded(faults, &mut start(faults)?, seconds)
 }
 
 /// Starts the disturbers of these faults.
-fn start(faults: &[&Fault]) -> Result<Vec<AtWork>> {
+fn start(faults: &[&InjectedFault]) -> Result<Vec<AtWork>> {
     let disturbers = faults.iter().filter_map(|it| it.disturber);
     disturbers.map(|it| it.start()).collect()
 }
 
-fn recorded(faults: &[&Fault], at_work: &mut [AtWork], seconds: &str) -> Result<Recorded> {
+fn recorded(
+    faults: &[&InjectedFault],
+    at_work: &mut [AtWork],
+    seconds: &str,
+) -> Result<RecordingFindings> {
     let command = faults.first().map_or(POLLER, |it| it.command);
     let line = format!(
         "{command} --cpus {QUIET} --duration {seconds}s --format json --output {RECORDING}"
@@ -136,7 +140,7 @@ fn recorded(faults: &[&Fault], at_work: &mut [AtWork], seconds: &str) -> Result<
 }
 
 /// Combines a summary with the kernel's events of the same time.
-fn of(summary: &Value, trace: &str, faults: &[&Fault]) -> Result<Recorded> {
+fn of(summary: &Value, trace: &str, faults: &[&InjectedFault]) -> Result<RecordingFindings> {
     let number = |at: &str| {
         let number = summary.pointer(at).and_then(Value::as_u64);
         number.with_context(|| format!("no {at} in {summary}"))
@@ -146,7 +150,7 @@ fn of(summary: &Value, trace: &str, faults: &[&Fault]) -> Result<Recorded> {
     let from_ns = number(&format!("{worst}/start_mono_ns"))? - number(&format!("{worst}/at_ns"))?;
     let runtime_ns = number("/cpus/0/runtime_ns")?;
     let took = kernel_events::took(trace, from_ns, from_ns + runtime_ns)?;
-    let of_culprit = |fault: &&Fault| {
+    let of_culprit = |fault: &&InjectedFault| {
         let is_its = |name: &str| fault.culprits.iter().any(|it| name.starts_with(it));
         took.iter()
             .filter(|(name, _)| is_its(name))
@@ -158,7 +162,7 @@ fn of(summary: &Value, trace: &str, faults: &[&Fault]) -> Result<Recorded> {
         ns.and_then(Value::as_u64)
     });
     let of_nobody_ns: u64 = of_nobody.sum();
-    Ok(Recorded {
+    Ok(RecordingFindings {
         runtime_ns,
         noise_ns: number("/cpus/0/noise_ns")? - of_nobody_ns,
         injected_ns: faults.iter().map(of_culprit).collect(),

@@ -48,7 +48,7 @@ const START: Duration = Duration::from_millis(300);
 
 /// Disturber of a fault.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Disturber {
+pub enum DisturberKind {
     /// Writes to the serial port.
     Serial,
     /// Types on a terminal.
@@ -71,7 +71,7 @@ pub enum Disturber {
 #[derive(Debug)]
 pub(super) struct AtWork(Vec<Child>);
 
-impl Disturber {
+impl DisturberKind {
     /// Starts the disturber.
     pub(super) fn start(self) -> Result<AtWork> {
         let own = |word: &str| -> Result<Command> {
@@ -80,20 +80,20 @@ impl Disturber {
             Ok(command)
         };
         let commands = match self {
-            Disturber::Serial => vec![own("serial")?],
-            Disturber::Terminal => vec![own("terminal")?],
-            Disturber::Packets => vec![own("packets")?],
-            Disturber::SmallPages => vec![own("small-pages")?],
-            Disturber::Holes => vec![own("holes")?],
-            Disturber::Mergeable => {
+            DisturberKind::Serial => vec![own("serial")?],
+            DisturberKind::Terminal => vec![own("terminal")?],
+            DisturberKind::Packets => vec![own("packets")?],
+            DisturberKind::SmallPages => vec![own("small-pages")?],
+            DisturberKind::Holes => vec![own("holes")?],
+            DisturberKind::Mergeable => {
                 let mut command = Command::new("/bin/stress-ng");
                 let words = "--quiet --temp-path /tmp --taskset 0 --vm 1 --vm-bytes 16m --vm-keep --vm-populate \
                              --vm-madvise mergeable --vm-method zero-one";
                 command.args(words.split_whitespace());
                 vec![command]
             }
-            Disturber::Tasks => (0..TASKS).map(|_| own("task")).collect::<Result<_>>()?,
-            Disturber::Heavier => vec![own("heavier")?],
+            DisturberKind::Tasks => (0..TASKS).map(|_| own("task")).collect::<Result<_>>()?,
+            DisturberKind::Heavier => vec![own("heavier")?],
         };
         let mut at_work = AtWork(Vec::new());
         for mut command in commands {

@@ -5,12 +5,12 @@ use std::collections::BTreeSet;
 use anyhow::{Context, Result, ensure};
 use serde_json::Value;
 
-use super::cycle::{Outcome, Recorded};
-use super::{Fault, Gives, Place, TUNED};
+use super::cycle::{CycleOutcome, RecordingFindings};
+use super::{FaultPlace, Gives, InjectedFault, TUNED};
 
 /// A fault, and what the audit found about it.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Judged {
+pub struct FaultVerdict {
     /// Description of the fault.
     pub what: &'static str,
     /// Rule that had to find it.
@@ -29,7 +29,7 @@ pub struct Judged {
     pub after_ns: u64,
 }
 
-impl Judged {
+impl FaultVerdict {
     /// Returns the decrease of the noise, nanoseconds per second; 0 if it rose.
     pub fn gained_ns(&self) -> u64 {
         self.before_ns.saturating_sub(self.after_ns)
@@ -42,11 +42,11 @@ impl Judged {
 /// # Errors
 /// If the audit cannot be read, or its script left a file changed.
 pub fn judge(
-    faults: &[&Fault],
-    outcome: &Outcome,
-    after: Option<&Recorded>,
-) -> Result<Vec<Judged>> {
-    let Outcome {
+    faults: &[&InjectedFault],
+    outcome: &CycleOutcome,
+    after: Option<&RecordingFindings>,
+) -> Result<Vec<FaultVerdict>> {
+    let CycleOutcome {
         before,
         audit,
         not_undone,
@@ -59,7 +59,7 @@ pub fn judge(
     let judged = faults.iter().enumerate().map(|(number, fault)| {
         let finding = findings.iter().find(|it| it["rule"] == *fault.rule);
         let explained_ns = finding.and_then(|it| it["explained_ns"].as_u64());
-        if let (Some(finding), Place::UntunedUntilNextStart) = (finding, fault.place) {
+        if let (Some(finding), FaultPlace::UntunedUntilNextStart) = (finding, fault.place) {
             ensure_boot_is_told(finding)?;
         }
         // Findings that explain the same time share a rank, such as a thread that works, and that
@@ -69,7 +69,7 @@ pub fn judge(
             let more: BTreeSet<u64> = all.filter(|it| *it > ns).collect();
             more.len() + 1
         });
-        Ok(Judged {
+        Ok(FaultVerdict {
             what: fault.what,
             rule: fault.rule,
             place,
@@ -87,7 +87,7 @@ pub fn judge(
 /// sleeps keeps as much of the CPU as the measured thread: half of the time that the two have. A
 /// scheduler does not know when the emulator stops a CPU; that time is part of either thread's
 /// turn.
-fn promised_ns(fault: &Fault, explained_ns: u64, before: &Recorded) -> u64 {
+fn promised_ns(fault: &InjectedFault, explained_ns: u64, before: &RecordingFindings) -> u64 {
     match fault.gives {
         Gives::All => explained_ns,
         Gives::AboveFairShare => {
@@ -128,7 +128,7 @@ fn list(value: &Value) -> Result<&Vec<Value>> {
         .with_context(|| format!("no list: {value}"))
 }
 
-impl Recorded {
+impl RecordingFindings {
     /// Scales a time in this recording to nanoseconds per second.
     fn of_second(&self, ns: u64) -> u64 {
         let per_second = u128::from(ns) * 1_000_000_000 / u128::from(self.runtime_ns.max(1));

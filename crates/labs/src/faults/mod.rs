@@ -9,9 +9,9 @@ mod kernel_events;
 mod proof;
 mod settings;
 
-pub use cycle::{Outcome, Recorded};
-pub use disturb::{Disturber, work};
-pub use judge::Judged;
+pub use cycle::{CycleOutcome, RecordingFindings};
+pub use disturb::{DisturberKind, work};
+pub use judge::FaultVerdict;
 pub use proof::{Proof, prove};
 
 /// CPU that should be quiet; the others do everything else.
@@ -24,7 +24,7 @@ pub const TUNED: &str = "isolcpus=domain,managed_irq,1 nohz_full=1 skew_tick=1 i
 
 /// A fault in the set-up of a machine.
 #[derive(Debug, Clone, Copy)]
-pub struct Fault {
+pub struct InjectedFault {
     /// Name on the command line.
     pub name: &'static str,
     /// Description.
@@ -36,7 +36,7 @@ pub struct Fault {
     /// Kernel threads, by the start of their names, that are moved to the quiet CPU.
     pub(crate) on_quiet: &'static [&'static str],
     /// Disturber that uses the fault.
-    pub(crate) disturber: Option<Disturber>,
+    pub(crate) disturber: Option<DisturberKind>,
     /// Whether the fault is in the cgroup of the measured process, which is then its own.
     pub(crate) is_of_group: bool,
     /// Part of the time that the change gives back.
@@ -46,12 +46,12 @@ pub struct Fault {
     /// Command that records the fault.
     pub(crate) command: &'static str,
     /// Machine that the fault needs, and how its change is applied.
-    pub place: Place,
+    pub place: FaultPlace,
 }
 
 /// Machine that a fault needs, and how its change is applied.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Place {
+pub enum FaultPlace {
     /// Booted with [`TUNED`]; the audit's script applies the change.
     Tuned,
     /// Booted without it, because an isolated CPU cannot have the fault; the audit's script applies
@@ -78,7 +78,7 @@ const URGENT_POLLER: &str = "osnoise -P f:1";
 const VM: &str = "microvm";
 
 /// Defaults of a fault.
-const NONE: Fault = Fault {
+const NONE: InjectedFault = InjectedFault {
     name: "",
     what: "",
     rule: "",
@@ -89,40 +89,40 @@ const NONE: Fault = Fault {
     gives: Gives::All,
     culprits: &[],
     command: POLLER,
-    place: Place::Tuned,
+    place: FaultPlace::Tuned,
 };
 
 /// All faults.
-pub const FAULTS: [Fault; 17] = [
-    Fault {
+pub const FAULTS: [InjectedFault; 17] = [
+    InjectedFault {
         name: "serial",
         what: "the interrupt of a serial port",
         rule: "irq-affinity",
         settings: &[("/proc/irq/4/smp_affinity_list", "1")],
-        disturber: Some(Disturber::Serial),
+        disturber: Some(DisturberKind::Serial),
         culprits: &["irq ttyS0:"],
         ..NONE
     },
-    Fault {
+    InjectedFault {
         name: "workqueue",
         what: "unbound kernel work, from input on a terminal",
         rule: "workqueues",
         settings: &[("/sys/devices/virtual/workqueue/cpumask", "2")],
-        disturber: Some(Disturber::Terminal),
+        disturber: Some(DisturberKind::Terminal),
         culprits: &["thread kworker/u"],
         ..NONE
     },
-    Fault {
+    InjectedFault {
         name: "rps",
         what: "packets that another CPU hands over",
         rule: "rps",
         settings: &[("/sys/class/net/lo/queues/rx-0/rps_cpus", "2")],
-        disturber: Some(Disturber::Packets),
+        disturber: Some(DisturberKind::Packets),
         culprits: &["softirq NET_RX:"],
-        place: Place::Untuned,
+        place: FaultPlace::Untuned,
         ..NONE
     },
-    Fault {
+    InjectedFault {
         name: "thp",
         what: "huge pages for all processes, made on the quiet CPU",
         rule: "thp",
@@ -134,11 +134,11 @@ pub const FAULTS: [Fault; 17] = [
             ("/sys/kernel/mm/transparent_hugepage/enabled", "always"),
         ],
         on_quiet: &["khugepaged"],
-        disturber: Some(Disturber::SmallPages),
+        disturber: Some(DisturberKind::SmallPages),
         culprits: &["thread khugepaged:"],
         ..NONE
     },
-    Fault {
+    InjectedFault {
         name: "ksm",
         what: "equal pages, merged on the quiet CPU",
         rule: "ksm",
@@ -147,51 +147,51 @@ pub const FAULTS: [Fault; 17] = [
             ("/sys/kernel/mm/ksm/run", "1"),
         ],
         on_quiet: &["ksmd"],
-        disturber: Some(Disturber::Mergeable),
+        disturber: Some(DisturberKind::Mergeable),
         culprits: &["thread ksmd:"],
         ..NONE
     },
-    Fault {
+    InjectedFault {
         name: "compaction",
         what: "proactive compaction of memory, on the quiet CPU",
         rule: "compaction",
         settings: &[("/proc/sys/vm/compaction_proactiveness", "100")],
         on_quiet: &["kcompactd0"],
-        disturber: Some(Disturber::Holes),
+        disturber: Some(DisturberKind::Holes),
         culprits: &["thread kcompactd0:"],
         ..NONE
     },
-    Fault {
+    InjectedFault {
         name: "throttling",
         what: "real-time tasks lose 5 % of each second",
         rule: "rt-throttling",
         settings: &[("/proc/sys/kernel/sched_rt_runtime_us", "950000")],
         culprits: &["thread swapper/1:"],
         command: URGENT_POLLER,
-        place: Place::Untuned,
+        place: FaultPlace::Untuned,
         ..NONE
     },
-    Fault {
+    InjectedFault {
         name: "vm-serial",
         what: "the interrupt of a serial port, with a vCPU",
         rule: "irq-affinity",
         settings: &[("/proc/irq/4/smp_affinity_list", "1")],
-        disturber: Some(Disturber::Serial),
+        disturber: Some(DisturberKind::Serial),
         culprits: &["irq ttyS0:"],
         command: VM,
         ..NONE
     },
-    Fault {
+    InjectedFault {
         name: "vm-workqueue",
         what: "unbound kernel work, with a vCPU",
         rule: "workqueues",
         settings: &[("/sys/devices/virtual/workqueue/cpumask", "2")],
-        disturber: Some(Disturber::Terminal),
+        disturber: Some(DisturberKind::Terminal),
         culprits: &["thread kworker/u"],
         command: VM,
         ..NONE
     },
-    Fault {
+    InjectedFault {
         name: "vm-ksm",
         what: "equal pages, merged, with a vCPU",
         rule: "ksm",
@@ -200,68 +200,68 @@ pub const FAULTS: [Fault; 17] = [
             ("/sys/kernel/mm/ksm/run", "1"),
         ],
         on_quiet: &["ksmd"],
-        disturber: Some(Disturber::Mergeable),
+        disturber: Some(DisturberKind::Mergeable),
         culprits: &["thread ksmd:"],
         command: VM,
         ..NONE
     },
-    Fault {
+    InjectedFault {
         name: "vm-task",
         what: "ordinary tasks that never sleep, with a vCPU",
         rule: "isolated-cpus",
-        disturber: Some(Disturber::Tasks),
+        disturber: Some(DisturberKind::Tasks),
         culprits: &["thread lab-fault:"],
         command: VM,
-        place: Place::UntunedUntilNextStart,
+        place: FaultPlace::UntunedUntilNextStart,
         ..NONE
     },
-    Fault {
+    InjectedFault {
         name: "tick",
         what: "the tick",
         rule: "nohz-full",
         culprits: &["irq local_timer:"],
-        place: Place::UntunedUntilNextStart,
+        place: FaultPlace::UntunedUntilNextStart,
         ..NONE
     },
-    Fault {
+    InjectedFault {
         name: "task",
         what: "ordinary tasks that never sleep",
         rule: "isolated-cpus",
-        disturber: Some(Disturber::Tasks),
+        disturber: Some(DisturberKind::Tasks),
         culprits: &["thread lab-fault:"],
-        place: Place::UntunedUntilNextStart,
+        place: FaultPlace::UntunedUntilNextStart,
         ..NONE
     },
-    Fault {
+    InjectedFault {
         name: "weight",
         what: "an ordinary task of nine times the weight (nice -10), on the quiet CPU",
         rule: "heavier-threads",
-        disturber: Some(Disturber::Heavier),
+        disturber: Some(DisturberKind::Heavier),
         gives: Gives::AboveFairShare,
         culprits: &["thread lab-fault:"],
         ..NONE
     },
-    Fault {
+    InjectedFault {
         name: "vm-weight",
         what: "the same, with a vCPU",
         rule: "heavier-threads",
-        disturber: Some(Disturber::Heavier),
+        disturber: Some(DisturberKind::Heavier),
         gives: Gives::AboveFairShare,
         culprits: &["thread lab-fault:"],
         command: VM,
         ..NONE
     },
-    Fault {
+    InjectedFault {
         name: "quota",
         what: "a quota: 80 % of one CPU for the control group of the poller",
         rule: "quota",
         settings: &[(group::QUOTA, "80000 100000")],
         is_of_group: true,
         culprits: &["thread swapper/1:"],
-        place: Place::Untuned,
+        place: FaultPlace::Untuned,
         ..NONE
     },
-    Fault {
+    InjectedFault {
         name: "vm-quota",
         what: "the same, with a vCPU",
         rule: "quota",
@@ -269,7 +269,7 @@ pub const FAULTS: [Fault; 17] = [
         is_of_group: true,
         culprits: &["thread swapper/1:"],
         command: VM,
-        place: Place::Untuned,
+        place: FaultPlace::Untuned,
         ..NONE
     },
 ];
@@ -298,6 +298,6 @@ pub const SETS: [&[&str]; 18] = [
 ];
 
 /// Returns the fault of this name.
-pub fn named(name: &str) -> Option<&'static Fault> {
+pub fn named(name: &str) -> Option<&'static InjectedFault> {
     FAULTS.iter().find(|it| it.name == name)
 }

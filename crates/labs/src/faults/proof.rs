@@ -5,10 +5,10 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 
-use super::cycle::{Outcome, Recorded};
-use super::judge::{Judged, explaining, judge};
-use super::{Disturber, Fault, Place, TUNED, named};
-use crate::bed::{CommandOutput, Kernel, Lab, LabReport, Packaged};
+use super::cycle::{CycleOutcome, RecordingFindings};
+use super::judge::{FaultVerdict, explaining, judge};
+use super::{DisturberKind, FaultPlace, InjectedFault, TUNED, named};
+use crate::bed::{CommandOutput, DebianKernel, DebianProgram, Lab, LabReport};
 use crate::lab_program;
 
 /// Length of each recording.
@@ -19,7 +19,7 @@ const SHIFT: u8 = 1;
 const PATIENCE: Duration = Duration::from_secs(1_800);
 /// Kernel of a second machine without faults, in which interrupts and softirqs have threads of
 /// their own.
-const OTHER_KERNEL: Kernel = Kernel::Rt;
+const OTHER_KERNEL: DebianKernel = DebianKernel::Rt;
 
 /// Results of a proof.
 #[derive(Debug, Clone, PartialEq)]
@@ -27,7 +27,7 @@ pub struct Proof {
     /// `uname -r` of the machine with the faults.
     pub kernel_version: String,
     /// For each set, its faults as the audit ranked them.
-    pub judged: Vec<Vec<Judged>>,
+    pub judged: Vec<Vec<FaultVerdict>>,
     /// For each machine without faults, by its `uname -r`, the rules that explained something.
     pub clean: Vec<(String, Vec<String>)>,
 }
@@ -38,24 +38,33 @@ pub struct Proof {
 /// # Errors
 /// If a lab fails, or its output cannot be read.
 pub fn prove(sets: &[&[&str]]) -> Result<Proof> {
-    let sets: Vec<Vec<&Fault>> = sets
+    let sets: Vec<Vec<&InjectedFault>> = sets
         .iter()
         .map(|names| faults(names))
         .collect::<Result<_>>()?;
-    let of = |place: Place| -> Vec<&Vec<&Fault>> {
-        let is_there = |set: &&Vec<&Fault>| set.iter().any(|it| it.place == place);
+    let of = |place: FaultPlace| -> Vec<&Vec<&InjectedFault>> {
+        let is_there = |set: &&Vec<&InjectedFault>| set.iter().any(|it| it.place == place);
         sets.iter().filter(is_there).collect()
     };
-    let [tuned, untuned, until] =
-        [Place::Tuned, Place::Untuned, Place::UntunedUntilNextStart].map(of);
-    let commands = |what: &str, sets: &[&Vec<&Fault>]| -> Vec<String> {
+    let [tuned, untuned, until] = [
+        FaultPlace::Tuned,
+        FaultPlace::Untuned,
+        FaultPlace::UntunedUntilNextStart,
+    ]
+    .map(of);
+    let commands = |what: &str, sets: &[&Vec<&InjectedFault>]| -> Vec<String> {
         sets.iter().map(|set| command(what, set)).collect()
     };
 
     let mut told = vec![command("cycle", &[])];
     told.extend(commands("cycle", &tuned));
     told.extend(commands("again", &until));
-    let told = boot(Kernel::Cloud, TUNED, &[&tuned[..], &until].concat(), &told)?;
+    let told = boot(
+        DebianKernel::Cloud,
+        TUNED,
+        &[&tuned[..], &until].concat(),
+        &told,
+    )?;
     let other = boot(OTHER_KERNEL, TUNED, &[], &[command("cycle", &[])])?;
     let clean = [&told, &other].map(of_clean);
     let clean = clean.into_iter().collect::<Result<_>>()?;
@@ -69,7 +78,7 @@ pub fn prove(sets: &[&[&str]]) -> Result<Proof> {
     let cycles = [&untuned[..], &until].concat();
     if !cycles.is_empty() {
         let commands = commands("cycle", &cycles);
-        let not_told = boot(Kernel::Cloud, "", &cycles, &commands)?;
+        let not_told = boot(DebianKernel::Cloud, "", &cycles, &commands)?;
         let nothing = untuned.iter().map(|_| None);
         let again = nothing.chain(again.iter().map(Some));
         for ((set, output), again) in cycles.iter().zip(&not_told.outputs).zip(again) {
@@ -87,7 +96,7 @@ pub fn prove(sets: &[&[&str]]) -> Result<Proof> {
 /// faults.
 fn of_clean(report: &LabReport) -> Result<(String, Vec<String>)> {
     let output = report.outputs.first().context("no output")?;
-    let outcome: Outcome = serde_json::from_value(output.json()?)?;
+    let outcome: CycleOutcome = serde_json::from_value(output.json()?)?;
     let rules = explaining(&outcome.audit)?.into_iter();
     Ok((
         report.kernel_version.clone(),
@@ -97,32 +106,32 @@ fn of_clean(report: &LabReport) -> Result<(String, Vec<String>)> {
 
 /// Judges the output of a cycle against the faults that were caused.
 fn judged_by(
-    set: &[&Fault],
+    set: &[&InjectedFault],
     output: &CommandOutput,
     again: Option<&CommandOutput>,
-) -> Result<Vec<Judged>> {
-    let outcome: Outcome = serde_json::from_value(output.json()?)?;
+) -> Result<Vec<FaultVerdict>> {
+    let outcome: CycleOutcome = serde_json::from_value(output.json()?)?;
     let after = again.map(CommandOutput::json).transpose()?;
-    let after: Option<Recorded> = after.map(serde_json::from_value).transpose()?;
+    let after: Option<RecordingFindings> = after.map(serde_json::from_value).transpose()?;
     judge(set, &outcome, after.as_ref()).with_context(|| format!("{outcome:?}"))
 }
 
-fn faults(names: &[&str]) -> Result<Vec<&'static Fault>> {
+fn faults(names: &[&str]) -> Result<Vec<&'static InjectedFault>> {
     let faults = names
         .iter()
         .map(|name| named(name).with_context(|| format!("no fault is called {name}")));
     faults.collect()
 }
 
-fn command(what: &str, set: &[&Fault]) -> String {
+fn command(what: &str, set: &[&InjectedFault]) -> String {
     let names = set.iter().map(|it| format!(" {}", it.name));
     format!("lab-fault {what} {SECONDS}{}", names.collect::<String>())
 }
 
 fn boot(
-    kernel: Kernel,
+    kernel: DebianKernel,
     words: &str,
-    sets: &[&Vec<&Fault>],
+    sets: &[&Vec<&InjectedFault>],
     commands: &[String],
 ) -> Result<LabReport> {
     let lab = Lab::kernel(kernel)
@@ -136,9 +145,9 @@ fn boot(
         .iter()
         .copied()
         .flatten()
-        .any(|it| it.disturber == Some(Disturber::Mergeable));
+        .any(|it| it.disturber == Some(DisturberKind::Mergeable));
     let lab = if is_merged {
-        lab.packaged(Packaged::StressNg)
+        lab.packaged(DebianProgram::StressNg)
     } else {
         lab
     };

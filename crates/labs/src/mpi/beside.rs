@@ -7,7 +7,8 @@ use anyhow::{Result, ensure};
 
 use super::predicted::{predict, record};
 use super::{
-    BRIEF, Bursts, Collective, LONG, Launcher, Measured, Predicted, Program, SCENES, Scene, Slurm,
+    BRIEF, Bursts, LONG, Launcher, MpiCollective, MpiProgram, RankPrediction, RankScene, SCENES,
+    Slurm, StepTimes,
 };
 
 /// CPU time that the work of a step needs.
@@ -23,11 +24,11 @@ const ATTEMPTS: usize = 3;
 
 /// Conditions of a comparison.
 #[derive(Debug, Clone, Copy)]
-pub struct Beside<'a> {
+pub struct PredictionComparison<'a> {
     /// How the ranks are started.
     pub launcher: Launcher<'a>,
     /// Collective that ends a step.
-    pub collective: Collective,
+    pub collective: MpiCollective,
     /// Bursts of the disturbers.
     pub bursts: Bursts,
     /// Number of repetitions of each scene.
@@ -36,11 +37,11 @@ pub struct Beside<'a> {
 
 /// One scene in all rounds.
 #[derive(Debug, Clone)]
-pub struct Outcome {
+pub struct SceneOutcome {
     /// Ranks that are disturbed.
-    pub scene: Scene,
+    pub scene: RankScene,
     /// For each round, the prediction, and the measurement directly after it.
-    pub rounds: Vec<(Predicted, Measured)>,
+    pub rounds: Vec<(RankPrediction, StepTimes)>,
     /// How far the two may differ, relative to either, because they cover different times.
     pub unlike: f64,
     /// How far the two may differ, relative to either, for all reasons.
@@ -51,9 +52,9 @@ pub struct Outcome {
 ///
 /// # Errors
 /// If a program fails, or this machine is too noisy for the disturbers to stand out.
-pub fn beside(comparison: &Beside<'_>, folder: &Path) -> Result<Vec<Outcome>> {
+pub fn beside(comparison: &PredictionComparison<'_>, folder: &Path) -> Result<Vec<SceneOutcome>> {
     let step_ns = STEP.as_nanos() as u64;
-    let program = Program::build(folder, &comparison.launcher, step_ns)?;
+    let program = MpiProgram::build(folder, &comparison.launcher, step_ns)?;
     for _ in 0..ATTEMPTS {
         let outcomes = attempt(comparison, &program, folder)?;
         let mut disturbed = outcomes.iter().skip(1);
@@ -68,8 +69,12 @@ pub fn beside(comparison: &Beside<'_>, folder: &Path) -> Result<Vec<Outcome>> {
     Ok(Vec::new())
 }
 
-fn attempt(comparison: &Beside<'_>, program: &Program, folder: &Path) -> Result<Vec<Outcome>> {
-    let mut outcomes = SCENES.map(|scene| Outcome {
+fn attempt(
+    comparison: &PredictionComparison<'_>,
+    program: &MpiProgram,
+    folder: &Path,
+) -> Result<Vec<SceneOutcome>> {
+    let mut outcomes = SCENES.map(|scene| SceneOutcome {
         scene,
         rounds: Vec::new(),
         unlike: 0.0,
@@ -94,12 +99,12 @@ fn attempt(comparison: &Beside<'_>, program: &Program, folder: &Path) -> Result<
 
 /// Records the CPUs, and then runs the program on them, both with the same disturbers.
 fn one(
-    comparison: &Beside<'_>,
-    program: &Program,
-    scene: Scene,
+    comparison: &PredictionComparison<'_>,
+    program: &MpiProgram,
+    scene: RankScene,
     folder: &Path,
-) -> Result<(Predicted, Measured)> {
-    let Beside {
+) -> Result<(RankPrediction, StepTimes)> {
+    let PredictionComparison {
         launcher,
         collective,
         bursts,
@@ -116,14 +121,14 @@ fn one(
     Ok((predict(&recording, &measured, *collective)?, measured))
 }
 
-fn slowdowns(predicted: &Predicted, measured: &Measured) -> [f64; 2] {
+fn slowdowns(predicted: &RankPrediction, measured: &StepTimes) -> [f64; 2] {
     [
         predicted.step_ns / measured.work_ns as f64,
         measured.slowdown(),
     ]
 }
 
-impl Outcome {
+impl SceneOutcome {
     /// Returns the median slowdown of a step over all rounds, predicted and measured: its length
     /// relative to the CPU time that its work needs.
     pub fn slowdowns(&self) -> [f64; 2] {
@@ -172,15 +177,15 @@ impl Outcome {
 }
 
 /// Returns the comparisons that are reported, with ranks started by Open MPI.
-pub fn by_mpirun() -> Vec<Beside<'static>> {
+pub fn by_mpirun() -> Vec<PredictionComparison<'static>> {
     let comparisons = [
-        (Collective::Barrier, LONG),
-        (Collective::Barrier, BRIEF),
-        (Collective::Allreduce, LONG),
+        (MpiCollective::Barrier, LONG),
+        (MpiCollective::Barrier, BRIEF),
+        (MpiCollective::Allreduce, LONG),
     ];
     let comparisons = comparisons.into_iter();
     comparisons
-        .map(|(collective, bursts)| Beside {
+        .map(|(collective, bursts)| PredictionComparison {
             launcher: Launcher::Mpirun,
             collective,
             bursts,
@@ -190,10 +195,10 @@ pub fn by_mpirun() -> Vec<Beside<'static>> {
 }
 
 /// Returns the comparison that is reported with ranks started by Slurm.
-pub fn by_srun(slurm: &Slurm) -> Vec<Beside<'_>> {
-    vec![Beside {
+pub fn by_srun(slurm: &Slurm) -> Vec<PredictionComparison<'_>> {
+    vec![PredictionComparison {
         launcher: Launcher::Srun(slurm),
-        collective: Collective::Barrier,
+        collective: MpiCollective::Barrier,
         bursts: LONG,
         rounds: ROUNDS,
     }]

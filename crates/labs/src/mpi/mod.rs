@@ -8,9 +8,9 @@ mod program;
 mod scene;
 mod slurm;
 
-pub use beside::{Beside, Outcome, beside, by_mpirun, by_srun};
+pub use beside::{PredictionComparison, SceneOutcome, beside, by_mpirun, by_srun};
 pub use launcher::{Launcher, what_is_missing};
-pub use predicted::{PRIORITY, Predicted};
-pub use program::{Collective, Measured, Program};
-pub use scene::{BRIEF, Bursts, CULPRIT, LONG, SCENES, Scene};
+pub use predicted::{PRIORITY, RankPrediction};
+pub use program::{MpiCollective, MpiProgram, StepTimes};
+pub use scene::{BRIEF, Bursts, CULPRIT, LONG, RankScene, SCENES};
 pub use slurm::Slurm;

@@ -6,7 +6,7 @@ use std::time::Duration;
 use anyhow::{Context, Result, ensure};
 use serde_json::Value;
 
-use super::{Collective, Measured};
+use super::{MpiCollective, StepTimes};
 use crate::run_to_end;
 
 /// Real-time priority of the program's ranks (`mpi/steps.c`). The recorder has the same, so
@@ -15,7 +15,7 @@ pub const PRIORITY: i32 = 10;
 
 /// Prediction for two ranks.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Predicted {
+pub struct RankPrediction {
     /// Mean length of a step, nanoseconds.
     pub step_ns: f64,
     /// Culprits that make a step longer, each with its part in nanoseconds; the largest first.
@@ -45,16 +45,16 @@ pub(super) fn record(file: &Path, time: Duration) -> Result<()> {
 /// If the recording cannot be read, or the prediction is not of two ranks.
 pub(super) fn predict(
     file: &Path,
-    measured: &Measured,
-    collective: Collective,
-) -> Result<Predicted> {
+    measured: &StepTimes,
+    collective: MpiCollective,
+) -> Result<RankPrediction> {
     let (step, round) = (ns(measured.work_ns), ns(measured.collective_ns));
     let file = file
         .to_str()
         .context("the path of the recording is not UTF-8")?;
     let mut arguments = vec!["scale", file, "--ranks", "2", "--format", "json"];
     arguments.extend(["--step", &step, "--collective", collective.name()]);
-    if collective == Collective::Allreduce {
+    if collective == MpiCollective::Allreduce {
         arguments.extend(["--round", &round]);
     }
     let output = run_to_end(&arguments)?;
@@ -65,7 +65,7 @@ pub(super) fn predict(
         delays_both_alike(&document),
         "the recording of two ranks hides more than expected: {document}"
     );
-    Predicted::of(&document).with_context(|| format!("no prediction of two ranks: {document}"))
+    RankPrediction::of(&document).with_context(|| format!("no prediction of two ranks: {document}"))
 }
 
 /// Returns whether all that the recording hides delays the ranks no more than it says. Tasks that
@@ -89,10 +89,11 @@ fn done(arguments: &[&str]) -> Result<String> {
     Ok(String::from_utf8(output.stdout)?)
 }
 
-impl Predicted {
-    fn of(document: &Value) -> Option<Predicted> {
+impl RankPrediction {
+    fn of(document: &Value) -> Option<RankPrediction> {
         let scale = &document["scales"][0];
-        let step_ns = scale["step_ns"].as_f64()?;
+        // The program ran on the recorded machine, in the same minute.
+        let step_ns = scale["of_recorded_gaps_ns"].as_f64()?;
         let without = scale["without"].as_array()?.iter().map(|without| {
             let suspect = &document["suspects"][without["suspect"].as_u64()? as usize];
             let who = suspect["name"].as_str().or(suspect["share"].as_str())?;
@@ -100,6 +101,6 @@ impl Predicted {
         });
         let mut culprits: Vec<(String, f64)> = without.collect::<Option<_>>()?;
         culprits.sort_by(|(_, a), (_, b)| b.total_cmp(a));
-        Some(Predicted { step_ns, culprits })
+        Some(RankPrediction { step_ns, culprits })
     }
 }

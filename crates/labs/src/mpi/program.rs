@@ -9,19 +9,19 @@ use super::Launcher;
 
 /// Collective that ends a step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Collective {
+pub enum MpiCollective {
     /// All ranks wait for the last.
     Barrier,
     /// All ranks wait for the sum of one number from each.
     Allreduce,
 }
 
-impl Collective {
+impl MpiCollective {
     /// Returns its name for the program and for `vmnoise scale`.
     pub fn name(self) -> &'static str {
         match self {
-            Collective::Barrier => "barrier",
-            Collective::Allreduce => "allreduce",
+            MpiCollective::Barrier => "barrier",
+            MpiCollective::Allreduce => "allreduce",
         }
     }
 
@@ -30,15 +30,15 @@ impl Collective {
     /// allreduce it only estimates.
     pub(super) fn estimated_within(self) -> f64 {
         match self {
-            Collective::Barrier => 0.02,
-            Collective::Allreduce => 0.15,
+            MpiCollective::Barrier => 0.02,
+            MpiCollective::Allreduce => 0.15,
         }
     }
 }
 
 /// Measured step times of a run.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Measured {
+pub struct StepTimes {
     /// CPU time that the work of a step needs: the least that the scheduler charged a rank for it,
     /// nanoseconds.
     pub work_ns: u64,
@@ -54,7 +54,7 @@ pub struct Measured {
 
 /// The compiled program.
 #[derive(Debug)]
-pub struct Program {
+pub struct MpiProgram {
     path: PathBuf,
     turns: u64,
 }
@@ -67,13 +67,13 @@ struct Step {
     charged_ns: u64,
 }
 
-impl Program {
+impl MpiProgram {
     /// Compiles the program into this folder, and finds how many turns of its loop take `step_ns`
     /// of CPU time.
     ///
     /// # Errors
     /// If `mpicc` or the program fails.
-    pub fn build(folder: &Path, launcher: &Launcher<'_>, step_ns: u64) -> Result<Program> {
+    pub fn build(folder: &Path, launcher: &Launcher<'_>, step_ns: u64) -> Result<MpiProgram> {
         /// Few enough to take at most some tens of milliseconds on any machine.
         const TRIED_TURNS: u64 = 100_000;
         let path = folder.join("steps");
@@ -83,12 +83,12 @@ impl Program {
         let output = output.context("starting mpicc")?;
         let said = String::from_utf8_lossy(&output.stderr);
         ensure!(output.status.success(), "mpicc: {said}");
-        let tried = Program {
+        let tried = MpiProgram {
             path,
             turns: TRIED_TURNS,
         };
-        let needed = tried.run(folder, launcher, 100, Collective::Barrier)?;
-        Ok(Program {
+        let needed = tried.run(folder, launcher, 100, MpiCollective::Barrier)?;
+        Ok(MpiProgram {
             turns: TRIED_TURNS * step_ns / needed.work_ns,
             ..tried
         })
@@ -103,8 +103,8 @@ impl Program {
         folder: &Path,
         launcher: &Launcher<'_>,
         steps: usize,
-        collective: Collective,
-    ) -> Result<Measured> {
+        collective: MpiCollective,
+    ) -> Result<StepTimes> {
         let texts = [
             self.path.display().to_string(),
             self.turns.to_string(),
@@ -122,7 +122,7 @@ impl Program {
             ensure!(found.len() == steps, "{} steps of {steps}", found.len());
             Ok(found)
         };
-        Measured::of(&[read(0)?, read(1)?])
+        StepTimes::of(&[read(0)?, read(1)?])
     }
 }
 
@@ -139,14 +139,14 @@ impl Step {
     }
 }
 
-impl Measured {
-    fn of(ranks: &[Vec<Step>; 2]) -> Result<Measured> {
+impl StepTimes {
+    fn of(ranks: &[Vec<Step>; 2]) -> Result<StepTimes> {
         let all = || ranks.iter().flatten();
         let (first, last) = ranks[0].first().zip(ranks[0].last()).context("no step")?;
         let span_ns = last.begin_ns + last.step_ns - first.begin_ns;
         let steps = ranks[0].len() as f64;
         let least = |times: &dyn Fn(&Step) -> u64| all().map(times).min().context("no step");
-        Ok(Measured {
+        Ok(StepTimes {
             work_ns: least(&|step| step.charged_ns)?,
             collective_ns: least(&|step| step.step_ns - step.work_ns)?,
             span_ns,

@@ -32,7 +32,7 @@ pub const LONG: Bursts = Bursts {
 
 /// Which ranks are disturbed. Rank R is on CPU R.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Scene {
+pub struct RankScene {
     /// Name in reports.
     pub name: &'static str,
     /// CPUs with a disturber, each with the phase of its bursts in half periods.
@@ -40,26 +40,26 @@ pub struct Scene {
 }
 
 /// All scenes; the first, without disturbers, is the control.
-pub const SCENES: [Scene; 4] = [
-    Scene {
+pub const SCENES: [RankScene; 4] = [
+    RankScene {
         name: "quiet",
         disturbed: &[],
     },
-    Scene {
+    RankScene {
         name: "rank 1 disturbed",
         disturbed: &[(1, 0)],
     },
-    Scene {
+    RankScene {
         name: "both, in phase",
         disturbed: &[(0, 0), (1, 0)],
     },
-    Scene {
+    RankScene {
         name: "both, out of phase",
         disturbed: &[(0, 0), (1, 1)],
     },
 ];
 
-impl Scene {
+impl RankScene {
     /// Returns whether no rank is disturbed.
     pub fn is_quiet(&self) -> bool {
         self.disturbed.is_empty()

@@ -1,7 +1,7 @@
 //! Measures how well two traces agree on one kind of event.
 
 use super::matching::{Matching, median};
-use super::trace::{Kind, Line};
+use super::trace::{OsnoiseEventKind, OsnoiseLine};
 
 /// Number of unpaired lines that are kept for a failure report.
 const KEPT: usize = 10;
@@ -10,7 +10,7 @@ const KEPT: usize = 10;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Agreement {
     /// Kind of event.
-    pub kind: Kind,
+    pub kind: OsnoiseEventKind,
     /// Number of events that the kernel reported.
     pub kernel: usize,
     /// Number of events that we reported.
@@ -26,13 +26,13 @@ pub struct Agreement {
     /// Largest difference between the two durations of a pair.
     pub max_distance_ns: Option<u64>,
     /// The first of our lines without a pair.
-    pub ours_alone: Vec<Line>,
+    pub ours_alone: Vec<OsnoiseLine>,
 }
 
 impl Agreement {
     /// Summarizes the pairs of this kind.
-    pub(super) fn of(kind: Kind, matching: &Matching<'_>) -> Agreement {
-        let count = |lines: &[&Line]| lines.iter().filter(|line| line.kind == kind).count();
+    pub(super) fn of(kind: OsnoiseEventKind, matching: &Matching<'_>) -> Agreement {
+        let count = |lines: &[&OsnoiseLine]| lines.iter().filter(|line| line.kind == kind).count();
         let pairs = || {
             matching
                 .pairs
@@ -40,7 +40,7 @@ impl Agreement {
                 .filter(|(kernel, _)| kernel.kind == kind)
         };
         let distances = || pairs().map(|(kernel, ours)| kernel.dur_ns.abs_diff(ours.dur_ns));
-        let is_paired = |line: &Line| pairs().any(|(_, ours)| std::ptr::eq(*ours, line));
+        let is_paired = |line: &OsnoiseLine| pairs().any(|(_, ours)| std::ptr::eq(*ours, line));
         let ours = matching.ours.iter().filter(|line| line.kind == kind);
         let alone = ours
             .filter(|line| !is_paired(line))
@@ -80,7 +80,7 @@ mod tests {
     use super::*;
 
     const SAME: Agreement = Agreement {
-        kind: Kind::Irq,
+        kind: OsnoiseEventKind::Irq,
         kernel: 200,
         ours: 200,
         pairs: 200,

@@ -7,8 +7,8 @@ use std::ops::RangeInclusive;
 use anyhow::{Context, Result};
 use serde_json::Value;
 
-use crate::bed::{Kernel, Suite};
-use crate::pair::{DISTURBED, HOST, Pair};
+use crate::bed::{DebianKernel, DebianSuite};
+use crate::pair::{DISTURBED, HOST, PairPlan};
 
 /// Length of the exit, nanoseconds: from that of the thesis to twice as long.
 const LONG_NS: RangeInclusive<u64> = 60_000..=120_000;
@@ -20,21 +20,21 @@ const ALL: &str = "10000";
 ///
 /// # Errors
 /// If the lab fails, or has no exit of that length.
-pub fn busiest_exit() -> Result<Branch> {
-    let recorded = Pair::of(Kernel::Rt, Suite::Own)?
-        .guest_kernel(Kernel::Cloud)
+pub fn busiest_exit() -> Result<OracleExit> {
+    let recorded = PairPlan::of(DebianKernel::Rt, DebianSuite::Own)?
+        .guest_kernel(DebianKernel::Cloud)
         .virtual_time(0)
         .disturb(&["litter:0"])
         .duration("300ms")
         .record()?;
     let joined = recorded.explain(&[DISTURBED, HOST], &["-T", "20", "--top", ALL])?;
-    let branch = Branch::of_most_kinds(&joined, recorded.kernel_version);
+    let branch = OracleExit::of_most_kinds(&joined, recorded.kernel_version);
     branch.context("no exit is of 60 to 120 us")
 }
 
 /// An exit.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Branch {
+pub struct OracleExit {
     /// `uname -r` of the host's kernel.
     pub host_version: String,
     /// Reason of the exit.
@@ -45,18 +45,18 @@ pub struct Branch {
     pub parts: Vec<(String, String, u64)>,
 }
 
-impl Branch {
+impl OracleExit {
     /// Returns the exit with the most different work among those about as long as the thesis' exit;
     /// among equals, the shortest.
-    fn of_most_kinds(join: &Value, host_version: String) -> Option<Branch> {
+    fn of_most_kinds(join: &Value, host_version: String) -> Option<OracleExit> {
         let trees = join["trees"].as_array()?.iter();
         let exits = trees.filter_map(|tree| tree["exits"].as_array()).flatten();
-        let branches = exits.filter_map(|exit| Branch::of(exit, &host_version));
+        let branches = exits.filter_map(|exit| OracleExit::of(exit, &host_version));
         let long = branches.filter(|branch| LONG_NS.contains(&branch.dur_ns));
         long.max_by_key(|branch| (branch.kinds(), std::cmp::Reverse(branch.dur_ns)))
     }
 
-    fn of(exit: &Value, host_version: &str) -> Option<Branch> {
+    fn of(exit: &Value, host_version: &str) -> Option<OracleExit> {
         let parts = exit["parts"].as_array()?.iter().map(|part| {
             let name = part["name"].as_str().unwrap_or_default();
             Some((
@@ -65,7 +65,7 @@ impl Branch {
                 part["ns"].as_u64()?,
             ))
         });
-        Some(Branch {
+        Some(OracleExit {
             host_version: host_version.to_owned(),
             reason: exit["reason"].as_str()?.to_owned(),
             dur_ns: exit["dur_ns"].as_u64()?,
@@ -79,7 +79,7 @@ impl Branch {
     }
 }
 
-impl std::fmt::Display for Branch {
+impl std::fmt::Display for OracleExit {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let us = |ns: &u64| *ns as f64 / 1e3;
         writeln!(f, "exit {}  {:.3} us", self.reason, us(&self.dur_ns))?;
@@ -106,7 +106,7 @@ mod tests {
             exit(70_000, &[part("a", 60_000), part("b", 10_000)]),
             exit(30, &[part("a", 10), part("b", 10), part("c", 10)]),
         ]}]});
-        let found = Branch::of_most_kinds(&join, "6.1".into()).unwrap();
+        let found = OracleExit::of_most_kinds(&join, "6.1".into()).unwrap();
         assert_eq!(found.dur_ns, 70_000);
         assert_eq!(
             found.to_string(),

@@ -5,7 +5,7 @@ use anyhow::{Context, Result, bail, ensure};
 use serde_json::Value;
 
 use super::trace::timestamp_ns;
-use crate::bed::{CommandOutput, Kernel, Lab};
+use crate::bed::{CommandOutput, DebianKernel, Lab};
 use crate::lab_program;
 
 /// The periods of the disturbers are no near multiples of the task's period. So after a few periods
@@ -128,7 +128,7 @@ pub fn causes() -> Result<Causes> {
         ]);
     }
     let commands: Vec<&str> = commands.iter().map(String::as_str).collect();
-    let report = Lab::kernel(Kernel::Cloud)
+    let report = Lab::kernel(DebianKernel::Cloud)
         .virtual_time(0)
         .program(&lab_program("lab-tracefs")?)
         .program(&lab_program("lab-disturb")?)

@@ -5,8 +5,8 @@ use std::process::{Command, Stdio};
 
 use anyhow::{Context, Result, bail, ensure};
 
-use super::latencies::{Histogram, Turns};
-use crate::bed::{Kernel, Lab};
+use super::latencies::{LatencyHistogram, Turns};
+use crate::bed::{DebianKernel, Lab};
 use crate::installed::{LOADER, with_libraries};
 use crate::run_to_end;
 
@@ -43,7 +43,7 @@ pub struct BesideCyclictest {
 /// # Errors
 /// If cyclictest is not installed, the lab fails, or its output cannot be read.
 pub fn beside_cyclictest() -> Result<BesideCyclictest> {
-    let mut lab = Lab::kernel(Kernel::Cloud).virtual_time(0);
+    let mut lab = Lab::kernel(DebianKernel::Cloud).virtual_time(0);
     for file in with_libraries("cyclictest", "rt-tests")? {
         lab = lab.program(&file);
     }
@@ -56,8 +56,8 @@ pub fn beside_cyclictest() -> Result<BesideCyclictest> {
     commands.extend([&*witnessed; WITNESSED]);
     commands.extend([&*theirs_at_once, &*ours]);
     let report = lab.run(&commands)?;
-    let read = |output: &crate::bed::CommandOutput| Histogram::parse(output.text()?, 1);
-    let reported: Vec<Histogram> = report.outputs.iter().map(read).collect::<Result<_>>()?;
+    let read = |output: &crate::bed::CommandOutput| LatencyHistogram::parse(output.text()?, 1);
+    let reported: Vec<LatencyHistogram> = report.outputs.iter().map(read).collect::<Result<_>>()?;
     let split = reported.split_at_checked(2 * ROUNDS);
     let (turns, rest) = split.context("a run is missing")?;
     let [witnessed @ .., ours_at_once, theirs_at_once] = rest else {
@@ -65,11 +65,11 @@ pub fn beside_cyclictest() -> Result<BesideCyclictest> {
     };
     let (theirs, ours) = in_turn(turns);
     let turns = Turns::of(&theirs, &ours);
-    let witnessed_ns = Histogram::all(witnessed).median_ns();
+    let witnessed_ns = LatencyHistogram::all(witnessed).median_ns();
     let moved = witnessed
         .iter()
         .map(|run| run.moved(witnessed_ns, turns.cyclictest_ns));
-    let moved: Vec<Histogram> = moved.collect();
+    let moved: Vec<LatencyHistogram> = moved.collect();
     Ok(BesideCyclictest {
         kernel_version: report.kernel_version.clone(),
         turns,
@@ -80,7 +80,7 @@ pub fn beside_cyclictest() -> Result<BesideCyclictest> {
 }
 
 /// Separates the runs: the first and every other one are of cyclictest.
-fn in_turn(turns: &[Histogram]) -> (Vec<Histogram>, Vec<Histogram>) {
+fn in_turn(turns: &[LatencyHistogram]) -> (Vec<LatencyHistogram>, Vec<LatencyHistogram>) {
     let every_other = |first: usize| turns.iter().skip(first).step_by(2).cloned().collect();
     (every_other(0), every_other(1))
 }
@@ -116,7 +116,7 @@ pub fn here_beside_cyclictest(cpus: [u32; 2]) -> Result<HereBesideCyclictest> {
         at_once[1].push(timerlat(our_cpu, &["--no-trace"])?);
         at_once[0].push(cyclictest.histogram()?);
     }
-    let [theirs_at_once, ours_at_once] = at_once.map(|runs| Histogram::all(&runs));
+    let [theirs_at_once, ours_at_once] = at_once.map(|runs| LatencyHistogram::all(&runs));
     Ok(HereBesideCyclictest {
         turns: Turns::of(&theirs, &ours),
         witnessed: Turns::of(&theirs, &witnessed),
@@ -136,18 +136,18 @@ impl Cyclictest {
         Ok(Cyclictest(child))
     }
 
-    fn histogram(self) -> Result<Histogram> {
+    fn histogram(self) -> Result<LatencyHistogram> {
         let output = self.0.wait_with_output()?;
         ensure!(output.status.success(), "cyclictest: {}", output.status);
-        Histogram::parse(str::from_utf8(&output.stdout)?, 1_000)
+        LatencyHistogram::parse(str::from_utf8(&output.stdout)?, 1_000)
     }
 }
 
-fn timerlat(cpu: u32, options: &[&str]) -> Result<Histogram> {
+fn timerlat(cpu: u32, options: &[&str]) -> Result<LatencyHistogram> {
     let fixed =
         format!("timerlat -c {cpu} -d {SECONDS} --format cyclictest --histogram {REACH_US}");
     let arguments: Vec<&str> = fixed.split(' ').chain(options.iter().copied()).collect();
     let output = run_to_end(&arguments)?;
     ensure!(output.status.success(), "timerlat: {}", output.status);
-    Histogram::parse(str::from_utf8(&output.stdout)?, 1_000)
+    LatencyHistogram::parse(str::from_utf8(&output.stdout)?, 1_000)
 }

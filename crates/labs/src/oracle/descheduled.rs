@@ -7,7 +7,7 @@ use serde_json::Value;
 use super::causes::{Delay, Span, TASK, delay, list};
 use super::xen::Clock;
 use crate::bed::inside::outputs;
-use crate::bed::{CommandOutput, Kernel, Lab};
+use crate::bed::{CommandOutput, DebianKernel, Lab};
 use crate::lab_program;
 
 /// Microseconds for which the task preempts the vCPU, and for which it lets the vCPU run.
@@ -24,7 +24,7 @@ const VCPU: &str = "comm=CPU 0/KVM ";
 
 /// Results of a lab.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Descheduled {
+pub struct DeschedulingTrace {
     /// `uname -r` of host and guest.
     pub kernel_version: String,
     /// Time for which the task preempts the vCPU at once, nanoseconds.
@@ -39,14 +39,14 @@ pub struct Descheduled {
     /// softirqs add to it. Under virtual time these are instructions of one nanosecond each.
     pub decision_ns: u64,
     /// The latest wake-ups of the guest, the latest first.
-    pub delays: Vec<Late>,
+    pub delays: Vec<LateWakeup>,
     /// Largest steal time in one of the latest wake-ups without the task.
     pub quiet_ns: u64,
 }
 
 /// A wake-up of the guest.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Late {
+pub struct LateWakeup {
     /// Time that the vCPU's thread waited for a CPU meanwhile, and time reported as steal.
     pub delay: Delay,
     /// Whether the first wait began before the wake-up was due, or may have. Only the part after
@@ -60,10 +60,10 @@ pub struct Late {
 ///
 /// # Errors
 /// If the lab fails, or its output cannot be read.
-pub fn descheduled() -> Result<Descheduled> {
+pub fn descheduled() -> Result<DeschedulingTrace> {
     let [burst_us, every_us] = TURN_US;
     let clock = "lab-disturb clock";
-    let report = Lab::kernel(Kernel::Cloud)
+    let report = Lab::kernel(DebianKernel::Cloud)
         .virtual_time(0)
         .guest(&[
             &format!("{TASK} -d 1"),
@@ -108,7 +108,7 @@ pub fn descheduled() -> Result<Descheduled> {
     let decision_ns = decisions.max().context("no wait")?;
     let delays = stolen(beside, &waits, clock.bound_ns + decision_ns)?;
     let quiet = stolen(quiet, &[], 0)?;
-    Ok(Descheduled {
+    Ok(DeschedulingTrace {
         kernel_version: report.kernel_version.clone(),
         burst_ns: burst_us * 1_000,
         bound_ns: clock.bound_ns,
@@ -156,7 +156,7 @@ impl Mapped {
     }
 }
 
-fn stolen(result: &CommandOutput, waits: &[Mapped], bound_ns: u64) -> Result<Vec<Late>> {
+fn stolen(result: &CommandOutput, waits: &[Mapped], bound_ns: u64) -> Result<Vec<LateWakeup>> {
     let result = result.json()?;
     let is_steal = |part: &Value| part["share"] == "steal";
     let worst = list(&result["cpus"][0]["worst"])?.iter();
@@ -164,7 +164,7 @@ fn stolen(result: &CommandOutput, waits: &[Mapped], bound_ns: u64) -> Result<Vec
         let delay = delay(it, &[], is_steal)?;
         let from_ns = it["expiry_mono_ns"].as_u64().context("no expiry")?;
         let span = (from_ns, from_ns + delay.latency_ns);
-        Ok(Late {
+        Ok(LateWakeup {
             delay: Delay {
                 injected_ns: waits.iter().map(|wait| wait.within(span)).sum(),
                 ..delay

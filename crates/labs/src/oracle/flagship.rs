@@ -5,10 +5,10 @@
 use anyhow::{Context, Result};
 use serde_json::Value;
 
-use super::waited::{self, Waited};
-use crate::bed::{Kernel, Suite};
-use crate::pair::{DISTURBED, EVERY, HOST, Pair};
-use crate::vmm_steps::Look;
+use super::waited::{self, WaitPeriod};
+use crate::bed::{DebianKernel, DebianSuite};
+use crate::pair::{DISTURBED, EVERY, HOST, PairPlan};
+use crate::vmm_steps::ThreadSchedstat;
 
 /// Commands that run the tracer, which prints a line per second.
 const TRACER: [&str; 2] = [
@@ -28,13 +28,13 @@ pub struct Flagship {
     /// Last line of the tracer of the guest's kernel.
     pub kernel: KernelSample,
     /// The guest's recording alone.
-    pub alone: Columns,
+    pub alone: FlagshipSample,
     /// The guest's recording joined with the host's.
-    pub joined: Columns,
+    pub joined: FlagshipSample,
     /// The first culprits of the guest's gaps above 20 us: share, name, percent.
     pub culprits: Vec<(String, String, f64)>,
     /// Time that the guest alone reports as steal, and run delay that the host's scheduler counted.
-    pub waited: Waited,
+    pub waited: WaitPeriod,
 }
 
 /// A line of the kernel's osnoise tracer (Documentation/trace/osnoise-tracer.rst).
@@ -50,7 +50,7 @@ pub struct KernelSample {
 
 /// Noise by `vmnoise`, with shares that only `vmnoise` reports.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Columns {
+pub struct FlagshipSample {
     /// Noise, in percent of the runtime.
     pub noise_percent: f64,
     /// Shares of the noise, nanoseconds: `irq`, `softirq`, `thread`, `steal`, `preempted`; `None`
@@ -66,15 +66,15 @@ pub const SHARES: [&str; 5] = ["irq", "softirq", "thread", "steal", "preempted"]
 /// # Errors
 /// If the lab fails, or its output cannot be read.
 pub fn flagship() -> Result<Flagship> {
-    let recorded = Pair::of(Kernel::Cloud, Suite::Own)?
-        .guest_kernel(Kernel::Rt)
+    let recorded = PairPlan::of(DebianKernel::Cloud, DebianSuite::Own)?
+        .guest_kernel(DebianKernel::Rt)
         .virtual_time(0)
         .in_guest(&TRACER)
         .record()?;
     let alone = recorded.explain(&[DISTURBED], &[])?;
     let joined = recorded.explain(&[DISTURBED, HOST], &["-T", "20", "--top", EVERY])?;
     let stolen = waited::stolen(&joined, &recorded.trace(DISTURBED)?)?;
-    let looks: Vec<Look> = recorded.treatment.looks().copied().collect();
+    let looks: Vec<ThreadSchedstat> = recorded.treatment.looks().copied().collect();
 
     let mut traces = recorded.in_guest.iter();
     let kernel = traces.find_map(|output| KernelSample::of(&output.stdout));
@@ -86,10 +86,10 @@ pub fn flagship() -> Result<Flagship> {
     });
     Ok(Flagship {
         kernel: kernel.context("the kernel's tracer said nothing")?,
-        alone: Columns::of(&alone)?,
-        joined: Columns::of(&joined)?,
+        alone: FlagshipSample::of(&alone)?,
+        joined: FlagshipSample::of(&joined)?,
         culprits: culprits.collect::<Result<_>>()?,
-        waited: Waited::of(&stolen, &looks)?,
+        waited: WaitPeriod::of(&stolen, &looks)?,
         disturber: recorded.disturber()?.to_owned(),
         guest_version: joined["kernel"].as_str().context("kernel")?.to_owned(),
         host_version: recorded.kernel_version,
@@ -124,11 +124,11 @@ impl KernelSample {
     }
 }
 
-impl Columns {
-    fn of(summary: &Value) -> Result<Columns> {
+impl FlagshipSample {
+    fn of(summary: &Value) -> Result<FlagshipSample> {
         let cpu = &summary["cpus"][0];
         let number = |key: &str| cpu[key].as_f64().with_context(|| key.to_owned());
-        Ok(Columns {
+        Ok(FlagshipSample {
             noise_percent: number("noise_ns")? * 1e2 / number("runtime_ns")?,
             shares_ns: SHARES.map(|share| cpu["shares_ns"][share].as_u64()),
         })

@@ -1,10 +1,10 @@
 //! Compares the gaps that the kernel's tracer observed with the gaps that follow from our probes.
 
-use super::matching::{Watched, median};
-use super::trace::{Kind, Line};
+use super::matching::{CommonWindow, median};
+use super::trace::{OsnoiseEventKind, OsnoiseLine};
 
 /// Start and end, nanoseconds.
-pub type Span = (u64, u64);
+pub type GapSpan = (u64, u64);
 
 /// Gaps over one window. Ours are the time that activities take from the observed thread. If the
 /// way from one activity to the next takes long, one gap of the kernel is two of ours.
@@ -15,9 +15,9 @@ pub struct Gaps {
     /// Number of gaps that we reported.
     pub ours: usize,
     /// Gaps of the kernel that overlap none of ours.
-    pub missed: Vec<Span>,
+    pub missed: Vec<GapSpan>,
     /// Our gaps that overlap none of the kernel's.
-    pub surplus: Vec<Span>,
+    pub surplus: Vec<GapSpan>,
     /// Median length of the kernel's gaps, nanoseconds.
     pub kernel_median_ns: Option<u64>,
     /// Median time that our gaps cover of each gap of the kernel.
@@ -30,28 +30,30 @@ pub struct Gaps {
 impl Gaps {
     /// Compares the gaps. A gap counts if all of it lies where both traces watched. Its counterpart
     /// may reach over that edge, because one gap of the kernel is two of ours.
-    pub(super) fn of(kernel: &[Line], ours: &[Line]) -> Gaps {
-        let samples = |lines: &[Line]| -> Vec<Span> {
-            let samples = lines.iter().filter(|line| line.kind == Kind::Sample);
+    pub(super) fn of(kernel: &[OsnoiseLine], ours: &[OsnoiseLine]) -> Gaps {
+        let samples = |lines: &[OsnoiseLine]| -> Vec<GapSpan> {
+            let samples = lines
+                .iter()
+                .filter(|line| line.kind == OsnoiseEventKind::Sample);
             let spans = samples.map(|line| (line.start_ns, line.start_ns + line.dur_ns));
             spans.collect()
         };
-        let watched = Watched::by_both(kernel, ours);
-        let within = |spans: &[Span]| -> Vec<Span> {
-            let inside = |(from, to): &&Span| *from >= watched.from_ns && *to <= watched.to_ns;
+        let watched = CommonWindow::by_both(kernel, ours);
+        let within = |spans: &[GapSpan]| -> Vec<GapSpan> {
+            let inside = |(from, to): &&GapSpan| *from >= watched.from_ns && *to <= watched.to_ns;
             spans.iter().filter(inside).copied().collect()
         };
         let (all_kernel, all_ours) = (samples(kernel), samples(ours));
         let (kernel, ours) = (within(&all_kernel), within(&all_ours));
-        let shared_ns = |(from, to): &Span, others: &[Span]| -> u64 {
-            let shared = |other: &Span| to.min(&other.1).saturating_sub(*from.max(&other.0));
+        let shared_ns = |(from, to): &GapSpan, others: &[GapSpan]| -> u64 {
+            let shared = |other: &GapSpan| to.min(&other.1).saturating_sub(*from.max(&other.0));
             others.iter().map(shared).sum()
         };
-        let alone = |gaps: &[Span], others: &[Span]| -> Vec<Span> {
-            let lonely = |gap: &&Span| shared_ns(gap, others) == 0;
+        let alone = |gaps: &[GapSpan], others: &[GapSpan]| -> Vec<GapSpan> {
+            let lonely = |gap: &&GapSpan| shared_ns(gap, others) == 0;
             gaps.iter().filter(lonely).copied().collect()
         };
-        let reported = |gap: &Span| shared_ns(gap, &all_ours);
+        let reported = |gap: &GapSpan| shared_ns(gap, &all_ours);
         Gaps {
             kernel: kernel.len(),
             ours: ours.len(),
@@ -68,9 +70,9 @@ impl Gaps {
 mod tests {
     use super::*;
 
-    fn gap(start_ns: u64, dur_ns: u64) -> Line {
-        Line {
-            kind: Kind::Sample,
+    fn gap(start_ns: u64, dur_ns: u64) -> OsnoiseLine {
+        OsnoiseLine {
+            kind: OsnoiseEventKind::Sample,
             name: String::new(),
             at_ns: start_ns + dur_ns,
             start_ns,

@@ -7,7 +7,7 @@ const COMPARED_NS: usize = 1_000;
 
 /// Latencies of the wake-ups of one run or of several.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Histogram {
+pub struct LatencyHistogram {
     /// Width of a row, nanoseconds: at most a microsecond.
     row_ns: usize,
     counts: Vec<u64>,
@@ -34,13 +34,13 @@ pub struct Turns {
 }
 
 impl Turns {
-    pub(super) fn of(theirs: &[Histogram], ours: &[Histogram]) -> Turns {
+    pub(super) fn of(theirs: &[LatencyHistogram], ours: &[LatencyHistogram]) -> Turns {
         let own = distances(theirs, theirs);
         let our = distances(theirs, ours);
         Turns {
             rounds: theirs.len(),
-            cyclictest_ns: Histogram::all(theirs).median_ns(),
-            ours_ns: Histogram::all(ours).median_ns(),
+            cyclictest_ns: LatencyHistogram::all(theirs).median_ns(),
+            ours_ns: LatencyHistogram::all(ours).median_ns(),
             own_distance: own.last().copied().unwrap_or_default(),
             our_distance: our.get(our.len() / 2).copied().unwrap_or_default(),
             our_largest: our.last().copied().unwrap_or_default(),
@@ -49,20 +49,20 @@ impl Turns {
 }
 
 /// Returns the distances of each `first` to each `second`, the smallest first.
-fn distances(first: &[Histogram], second: &[Histogram]) -> Vec<f64> {
+fn distances(first: &[LatencyHistogram], second: &[LatencyHistogram]) -> Vec<f64> {
     let of = |one| {
         second
             .iter()
-            .map(move |other: &Histogram| other.distance(one))
+            .map(move |other: &LatencyHistogram| other.distance(one))
     };
     let mut distances: Vec<f64> = first.iter().flat_map(of).collect();
     distances.sort_by(f64::total_cmp);
     distances
 }
 
-impl Histogram {
+impl LatencyHistogram {
     /// Reads the rows `NUMBER COUNT` that cyclictest prints for one task, and the overflows.
-    pub(super) fn parse(text: &str, row_ns: usize) -> Result<Histogram> {
+    pub(super) fn parse(text: &str, row_ns: usize) -> Result<LatencyHistogram> {
         let is_row = |line: &&str| line.starts_with(|c: char| c.is_ascii_digit());
         let mut counts = Vec::new();
         for line in text.lines().filter(is_row) {
@@ -76,16 +76,16 @@ impl Histogram {
         let beyond = "# Histogram Overflows: ";
         let beyond = text.lines().find_map(|line| line.strip_prefix(beyond));
         counts.push(beyond.context("no overflows")?.trim().parse()?);
-        let histogram = Histogram { row_ns, counts };
+        let histogram = LatencyHistogram { row_ns, counts };
         ensure!(histogram.total() > 0, "an empty histogram");
         Ok(histogram)
     }
 
     /// Sums the histograms of several runs.
-    pub(super) fn all(runs: &[Histogram]) -> Histogram {
+    pub(super) fn all(runs: &[LatencyHistogram]) -> LatencyHistogram {
         let rows = runs.iter().map(|run| run.counts.len()).max().unwrap_or(0);
         let count = |row: usize| runs.iter().filter_map(|run| run.counts.get(row)).sum();
-        Histogram {
+        LatencyHistogram {
             row_ns: runs.first().map_or(1, |run| run.row_ns),
             counts: (0..rows).map(count).collect(),
         }
@@ -106,24 +106,24 @@ impl Histogram {
     }
 
     /// Returns this histogram shifted by the difference between `to_ns` and `from_ns`.
-    pub(super) fn moved(&self, from_ns: usize, to_ns: usize) -> Histogram {
+    pub(super) fn moved(&self, from_ns: usize, to_ns: usize) -> LatencyHistogram {
         let [from, to] = [from_ns, to_ns].map(|ns| ns / self.row_ns);
         let count = |row: usize| {
             let row = (row + from).checked_sub(to)?;
             self.counts.get(row).copied()
         };
         let rows = 0..self.counts.len();
-        Histogram {
+        LatencyHistogram {
             row_ns: self.row_ns,
             counts: rows.map(|row| count(row).unwrap_or(0)).collect(),
         }
     }
 
     /// Returns the largest difference between the two distribution functions (Kolmogorov-Smirnov).
-    pub(super) fn distance(&self, other: &Histogram) -> f64 {
+    pub(super) fn distance(&self, other: &LatencyHistogram) -> f64 {
         let (mut ours, mut theirs) = (0, 0);
         let all = (self.total().max(1) as f64, other.total().max(1) as f64);
-        let compared = |histogram: &Histogram| -> Vec<u64> {
+        let compared = |histogram: &LatencyHistogram| -> Vec<u64> {
             let buckets = histogram.counts.chunks(COMPARED_NS / histogram.row_ns);
             buckets.map(|rows| rows.iter().sum()).collect()
         };
@@ -141,10 +141,10 @@ impl Histogram {
 mod tests {
     use super::*;
 
-    fn with(counts: &[(usize, u64)]) -> Histogram {
+    fn with(counts: &[(usize, u64)]) -> LatencyHistogram {
         let mut rows = vec![0; 4 * COMPARED_NS];
         counts.iter().for_each(|(ns, count)| rows[*ns] = *count);
-        Histogram {
+        LatencyHistogram {
             row_ns: 1,
             counts: rows,
         }
@@ -153,11 +153,11 @@ mod tests {
     #[test]
     fn a_histogram_has_what_is_beyond_it() {
         let text = "# Histogram\n000000 000000\n000001 000003\n# Histogram Overflows: 00002\n";
-        let read = Histogram::parse(text, 1_000).unwrap();
+        let read = LatencyHistogram::parse(text, 1_000).unwrap();
         assert_eq!(read.counts, [0, 3, 2]);
         assert_eq!(read.median_ns(), 1_000);
-        assert!(Histogram::parse("000001 000003\n# Histogram Overflows: 0\n", 1).is_err());
-        assert!(Histogram::parse("000000 000003\n", 1).is_err());
+        assert!(LatencyHistogram::parse("000001 000003\n# Histogram Overflows: 0\n", 1).is_err());
+        assert!(LatencyHistogram::parse("000000 000003\n", 1).is_err());
     }
 
     #[test]
@@ -167,7 +167,7 @@ mod tests {
         assert!((first.distance(&second) - 0.75).abs() < 1e-9);
         assert!(first.distance(&with(&[(1_900, 3), (2_000, 1)])) < 1e-9);
         assert_eq!(second.moved(2_900, 1_900), with(&[(1_900, 3)]));
-        let coarse = Histogram {
+        let coarse = LatencyHistogram {
             row_ns: 1_000,
             counts: vec![0, 0, 9],
         };

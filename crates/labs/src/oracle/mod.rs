@@ -21,18 +21,18 @@ pub mod xen;
 pub mod xen_slop;
 
 pub use agreement::Agreement;
-pub use branch::{Branch, busiest_exit};
+pub use branch::{OracleExit, busiest_exit};
 pub use causes::{Cause, Causes, Delay, causes};
 pub use cyclictest::{
     BesideCyclictest, HereBesideCyclictest, beside_cyclictest, here_beside_cyclictest,
 };
-pub use descheduled::{Descheduled, Late, descheduled};
+pub use descheduled::{DeschedulingTrace, LateWakeup, descheduled};
 pub use flagship::{Flagship, flagship};
 pub use gaps::Gaps;
 pub use latencies::Turns;
-pub use osnoise::{BesideKernel, Turn, beside_the_kernel, nmis};
-pub use residual::{Residual, Side, residuals};
+pub use osnoise::{BesideKernel, TracerTurn, beside_the_kernel, nmis};
+pub use residual::{MeasuringSide, Residual, residuals};
 pub use softirqs::{Softirqs, softirqs};
 pub use timerlat::{BesideTimerlat, ContextAgreement, beside_timerlat};
-pub use trace::Kind;
+pub use trace::OsnoiseEventKind;
 pub(crate) use trace::timestamp_ns;

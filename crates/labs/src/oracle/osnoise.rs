@@ -7,8 +7,8 @@ use serde_json::Value;
 use super::agreement::Agreement;
 use super::gaps::Gaps;
 use super::matching::{matching, median, on_our_clock};
-use super::trace::{Kind, Line, lines};
-use crate::bed::{CommandOutput, Kernel, Lab};
+use super::trace::{OsnoiseEventKind, OsnoiseLine, lines};
+use crate::bed::{CommandOutput, DebianKernel, Lab};
 use crate::lab_program;
 
 /// Options that start the tracer: gaps of 1 us, and all of its events. The trace uses our clock.
@@ -33,18 +33,18 @@ pub struct BesideKernel {
     /// Number of events that our run lost.
     pub lost_events: u64,
     /// Trace of the tracer alone.
-    pub kernel_alone: Turn,
+    pub kernel_alone: TracerTurn,
     /// Trace of our own poller alone.
-    pub ours_alone: Turn,
+    pub ours_alone: TracerTurn,
 }
 
 /// Summary of the trace of one tracer alone.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Turn {
+pub struct TracerTurn {
     /// Time from the first line to the last, nanoseconds.
     pub span_ns: u64,
     /// Number of lines of each kind.
-    pub counts: Vec<(Kind, usize)>,
+    pub counts: Vec<(OsnoiseEventKind, usize)>,
     /// Number of turns of our own threads among them.
     pub own_turns: usize,
     /// Median duration of the tick, nanoseconds.
@@ -55,7 +55,7 @@ pub struct Turn {
 
 impl BesideKernel {
     /// Returns the agreement of this kind.
-    pub fn agreement(&self, kind: Kind) -> Option<&Agreement> {
+    pub fn agreement(&self, kind: OsnoiseEventKind) -> Option<&Agreement> {
         self.agreements
             .iter()
             .find(|agreement| agreement.kind == kind)
@@ -79,12 +79,15 @@ pub fn nmis() -> Result<Agreement> {
         on_our_clock(read(&report.outputs[1])?),
         read(&report.outputs[2])?,
     );
-    Ok(Agreement::of(Kind::Nmi, &matching(&kernel, &ours)))
+    Ok(Agreement::of(
+        OsnoiseEventKind::Nmi,
+        &matching(&kernel, &ours),
+    ))
 }
 
 /// Returns a lab in which an instruction takes 1 ns.
 fn lab() -> Result<Lab> {
-    let lab = Lab::kernel(Kernel::Rt).virtual_time(0);
+    let lab = Lab::kernel(DebianKernel::Rt).virtual_time(0);
     Ok(lab.program(&lab_program("lab-tracefs")?))
 }
 
@@ -129,31 +132,38 @@ pub fn beside_the_kernel() -> Result<BesideKernel> {
     Ok(BesideKernel {
         kernel_version: report.kernel_version,
         window_ns: both.window_ns,
-        agreements: Kind::NOISE.map(|kind| Agreement::of(kind, &both)).to_vec(),
+        agreements: OsnoiseEventKind::NOISE
+            .map(|kind| Agreement::of(kind, &both))
+            .to_vec(),
         gaps: Gaps::of(&kernel, &ours),
         lost_events: summary["lost_events"].as_u64().context("lost_events")?,
-        kernel_alone: Turn::of(&read(kernel_alone)?),
-        ours_alone: Turn::of(&read(ours_alone)?),
+        kernel_alone: TracerTurn::of(&read(kernel_alone)?),
+        ours_alone: TracerTurn::of(&read(ours_alone)?),
     })
 }
 
-fn read(output: &CommandOutput) -> Result<Vec<Line>> {
+fn read(output: &CommandOutput) -> Result<Vec<OsnoiseLine>> {
     lines(output.text()?)
 }
 
-impl Turn {
-    fn of(lines: &[Line]) -> Turn {
+impl TracerTurn {
+    fn of(lines: &[OsnoiseLine]) -> TracerTurn {
         let starts = || lines.iter().map(|line| line.start_ns);
         let of_kind = |kind| lines.iter().filter(move |line| line.kind == kind);
-        let ticks = of_kind(Kind::Irq).filter(|line| line.name.starts_with("local_timer:"));
-        Turn {
+        let ticks =
+            of_kind(OsnoiseEventKind::Irq).filter(|line| line.name.starts_with("local_timer:"));
+        TracerTurn {
             span_ns: starts().max().unwrap_or(0) - starts().min().unwrap_or(0),
-            counts: Kind::ALL.map(|kind| (kind, of_kind(kind).count())).to_vec(),
-            own_turns: of_kind(Kind::Thread)
+            counts: OsnoiseEventKind::ALL
+                .map(|kind| (kind, of_kind(kind).count()))
+                .to_vec(),
+            own_turns: of_kind(OsnoiseEventKind::Thread)
                 .filter(|line| line.name.starts_with("vmnoise"))
                 .count(),
             tick_ns: median(ticks.map(|line| line.dur_ns)),
-            noise_ns: of_kind(Kind::Sample).map(|line| line.dur_ns).sum(),
+            noise_ns: of_kind(OsnoiseEventKind::Sample)
+                .map(|line| line.dur_ns)
+                .sum(),
         }
     }
 }

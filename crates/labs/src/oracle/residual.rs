@@ -4,23 +4,23 @@
 use anyhow::{Context, Result};
 use serde_json::Value;
 
-use crate::Run;
+use crate::VmnoiseRun;
 
 /// Measuring program.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Side {
+pub enum MeasuringSide {
     /// `vmnoise microvm`: a guest.
     Guest,
     /// `vmnoise osnoise`: the guest's host.
     Host,
 }
 
-impl Side {
+impl MeasuringSide {
     /// Returns the command.
     pub const fn command(self) -> &'static str {
         match self {
-            Side::Guest => "microvm",
-            Side::Host => "osnoise",
+            MeasuringSide::Guest => "microvm",
+            MeasuringSide::Host => "osnoise",
         }
     }
 }
@@ -29,7 +29,7 @@ impl Side {
 #[derive(Debug, Clone, PartialEq)]
 pub struct Residual {
     /// Measuring program.
-    pub side: Side,
+    pub side: MeasuringSide,
     /// Time of gaps that this machine's kernel did not take, in microseconds per second: the
     /// residual, and the steal time of the hypervisor below.
     pub us_per_s: f64,
@@ -49,9 +49,9 @@ pub fn residuals(cpu: u32, rounds: usize, seconds: u64) -> Result<Vec<Residual>>
     let (cpu, seconds) = (cpu.to_string(), seconds.to_string());
     let mut found = Vec::new();
     for _ in 0..rounds {
-        for side in [Side::Guest, Side::Host] {
+        for side in [MeasuringSide::Guest, MeasuringSide::Host] {
             let arguments = [side.command(), "--cpus", &cpu, "--duration", &seconds];
-            let run = Run::start(&[&arguments[..], &["--format", "json"]].concat())?;
+            let run = VmnoiseRun::start(&[&arguments[..], &["--format", "json"]].concat())?;
             found.push(Residual::of(side, &run.summary()?).context(side.command())?);
         }
     }
@@ -59,13 +59,13 @@ pub fn residuals(cpu: u32, rounds: usize, seconds: u64) -> Result<Vec<Residual>>
 }
 
 impl Residual {
-    fn of(side: Side, summary: &Value) -> Result<Residual> {
+    fn of(side: MeasuringSide, summary: &Value) -> Result<Residual> {
         let cpu = &summary["cpus"][0];
         let seconds = cpu["runtime_ns"].as_f64().context("its runtime")? / 1e9;
         // A guest's own shares do not include steal time of the machine below.
         let below: &[&str] = match side {
-            Side::Guest => &["hw", "hv_or_hw", "unexplained"],
-            Side::Host => &["hw", "hv_or_hw", "unexplained", "steal"],
+            MeasuringSide::Guest => &["hw", "hv_or_hw", "unexplained"],
+            MeasuringSide::Host => &["hw", "hv_or_hw", "unexplained", "steal"],
         };
         let below_ns: u64 = below
             .iter()

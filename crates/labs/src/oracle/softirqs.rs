@@ -7,8 +7,8 @@ use anyhow::{Context, Result, ensure};
 
 use super::agreement::Agreement;
 use super::matching::matching;
-use super::trace::{Kind, Line, lines, timestamp_ns};
-use crate::bed::{Kernel, Lab};
+use super::trace::{OsnoiseEventKind, OsnoiseLine, lines, timestamp_ns};
+use crate::bed::{DebianKernel, Lab};
 use crate::lab_program;
 
 const EVENTS: &str = "trace_clock=mono buffer_size_kb=16384 events/irq/softirq_entry/enable=1 \
@@ -36,7 +36,7 @@ pub fn softirqs() -> Result<Softirqs> {
     let measure = "vmnoise osnoise --duration 1s --output /tmp/run.vmn --format json";
     let both = format!("lab-tracefs while {EVENTS} -- {measure}");
     let ours = "vmnoise explain --trace /tmp/run.vmn";
-    let report = Lab::kernel(Kernel::Cloud)
+    let report = Lab::kernel(DebianKernel::Cloud)
         .virtual_time(0)
         .program(&lab_program("lab-tracefs")?)
         .run(&[&both, "lab-tracefs show", ours])?;
@@ -44,18 +44,18 @@ pub fn softirqs() -> Result<Softirqs> {
     let trace = report.outputs[1].text()?;
     let kernel = of_tracefs(trace)?;
     let mut ours = lines(report.outputs[2].text()?)?;
-    ours.retain(|line| line.kind == Kind::Softirq);
+    ours.retain(|line| line.kind == OsnoiseEventKind::Softirq);
     let both = matching(&kernel, &ours);
     Ok(Softirqs {
         kernel_version: report.kernel_version.clone(),
         window_ns: both.window_ns,
-        agreement: Agreement::of(Kind::Softirq, &both),
+        agreement: Agreement::of(OsnoiseEventKind::Softirq, &both),
         counted: counted(trace, &kernel)?,
     })
 }
 
 /// Pairs each entry with its exit. The lab has one CPU, where softirqs do not nest.
-fn of_tracefs(trace: &str) -> Result<Vec<Line>> {
+fn of_tracefs(trace: &str) -> Result<Vec<OsnoiseLine>> {
     let mut lines = Vec::new();
     let mut begun = None;
     for text in trace.lines() {
@@ -67,8 +67,8 @@ fn of_tracefs(trace: &str) -> Result<Vec<Line>> {
         {
             let at_ns = timestamp_ns(before)?;
             ensure!(name == softirq_name(after)?, "an exit of another: {text}");
-            lines.push(Line {
-                kind: Kind::Softirq,
+            lines.push(OsnoiseLine {
+                kind: OsnoiseEventKind::Softirq,
                 name,
                 at_ns,
                 start_ns,
@@ -89,7 +89,7 @@ fn softirq_name(text: &str) -> Result<String> {
     Ok(format!("{name}:{number}"))
 }
 
-fn counted(trace: &str, kernel: &[Line]) -> Result<BTreeMap<String, (u64, u64)>> {
+fn counted(trace: &str, kernel: &[OsnoiseLine]) -> Result<BTreeMap<String, (u64, u64)>> {
     let mut marks = trace
         .lines()
         .filter_map(|text| text.split_once(": tracing_mark_write: "))

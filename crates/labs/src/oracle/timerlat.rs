@@ -6,7 +6,7 @@ use anyhow::{Context, Result, bail, ensure};
 use serde_json::Value;
 
 use super::matching::median;
-use crate::bed::{CommandOutput, Kernel, Lab};
+use crate::bed::{CommandOutput, DebianKernel, Lab};
 use crate::lab_program;
 
 const PERIOD_NS: u64 = 1_000_000;
@@ -58,7 +58,7 @@ pub struct BesideTimerlat {
 /// # Errors
 /// If the lab fails, or its output cannot be read.
 pub fn beside_timerlat() -> Result<BesideTimerlat> {
-    let lab = Lab::kernel(Kernel::Rt).virtual_time(0);
+    let lab = Lab::kernel(DebianKernel::Rt).virtual_time(0);
     let report = lab.program(&lab_program("lab-tracefs")?).run(&[
         &format!(
             "lab-tracefs while {TRACER} -- vmnoise timerlat -d {SECONDS} -o /tmp/run.vmn --format json"

@@ -5,7 +5,7 @@ use anyhow::{Context, Result, bail, ensure};
 
 /// Events of the `osnoise` group.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum Kind {
+pub enum OsnoiseEventKind {
     /// `nmi_noise`.
     Nmi,
     /// `irq_noise`.
@@ -18,36 +18,41 @@ pub enum Kind {
     Sample,
 }
 
-impl Kind {
+impl OsnoiseEventKind {
     /// Every kind.
-    pub const ALL: [Kind; 5] = [
-        Kind::Nmi,
-        Kind::Irq,
-        Kind::Softirq,
-        Kind::Thread,
-        Kind::Sample,
+    pub const ALL: [OsnoiseEventKind; 5] = [
+        OsnoiseEventKind::Nmi,
+        OsnoiseEventKind::Irq,
+        OsnoiseEventKind::Softirq,
+        OsnoiseEventKind::Thread,
+        OsnoiseEventKind::Sample,
     ];
 
     /// Every kind but gaps.
-    pub const NOISE: [Kind; 4] = [Kind::Nmi, Kind::Irq, Kind::Softirq, Kind::Thread];
+    pub const NOISE: [OsnoiseEventKind; 4] = [
+        OsnoiseEventKind::Nmi,
+        OsnoiseEventKind::Irq,
+        OsnoiseEventKind::Softirq,
+        OsnoiseEventKind::Thread,
+    ];
 
     /// Returns the name of the event.
     pub const fn event(self) -> &'static str {
         match self {
-            Kind::Nmi => "nmi_noise",
-            Kind::Irq => "irq_noise",
-            Kind::Softirq => "softirq_noise",
-            Kind::Thread => "thread_noise",
-            Kind::Sample => "sample_threshold",
+            OsnoiseEventKind::Nmi => "nmi_noise",
+            OsnoiseEventKind::Irq => "irq_noise",
+            OsnoiseEventKind::Softirq => "softirq_noise",
+            OsnoiseEventKind::Thread => "thread_noise",
+            OsnoiseEventKind::Sample => "sample_threshold",
         }
     }
 }
 
 /// One line of a trace.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Line {
+pub struct OsnoiseLine {
     /// Kind of event.
-    pub kind: Kind,
+    pub kind: OsnoiseEventKind,
     /// Name as `local_timer:236` or `comm:pid`; empty for events without a name.
     pub name: String,
     /// Time at which the event was over and written, on the clock of the trace, nanoseconds (in
@@ -63,11 +68,11 @@ pub struct Line {
 ///
 /// # Errors
 /// If the trace has lost events, or a line of these events cannot be read.
-pub fn lines(trace: &str) -> Result<Vec<Line>> {
+pub fn lines(trace: &str) -> Result<Vec<OsnoiseLine>> {
     let mut lines = Vec::new();
     for text in trace.lines() {
         ensure!(!text.contains(" EVENTS]"), "the trace is not whole: {text}");
-        for kind in Kind::ALL {
+        for kind in OsnoiseEventKind::ALL {
             if let Some((before, after)) = text.split_once(&format!(": {}: ", kind.event())) {
                 let line = line(kind, before, after);
                 lines.push(line.with_context(|| format!("a line of the trace: {text}"))?);
@@ -79,7 +84,7 @@ pub fn lines(trace: &str) -> Result<Vec<Line>> {
     Ok(lines)
 }
 
-fn line(kind: Kind, before: &str, after: &str) -> Result<Line> {
+fn line(kind: OsnoiseEventKind, before: &str, after: &str) -> Result<OsnoiseLine> {
     // An NMI and a gap have no name before `start`.
     let (name, times) = match after.strip_prefix("start ") {
         Some(times) => ("", times),
@@ -88,7 +93,7 @@ fn line(kind: Kind, before: &str, after: &str) -> Result<Line> {
     let [start, "duration", duration, "ns", ..] = times.split(' ').collect::<Vec<_>>()[..] else {
         bail!("no duration");
     };
-    Ok(Line {
+    Ok(OsnoiseLine {
         kind,
         name: name.trim().to_owned(),
         at_ns: timestamp_ns(before)?,
@@ -127,7 +132,7 @@ mod tests {
 
     #[test]
     fn lines_of_the_kernel_are_read_in_the_order_of_their_begins() {
-        let line = |kind, name: &str, at_us: u64, start_ns, dur_ns| Line {
+        let line = |kind, name: &str, at_us: u64, start_ns, dur_ns| OsnoiseLine {
             kind,
             name: name.into(),
             at_ns: at_us * 1000,
@@ -135,16 +140,22 @@ mod tests {
             dur_ns,
         };
         let expected = [
-            line(Kind::Sample, "", 3_168_208, 3_160_199_616, 8_007_851),
             line(
-                Kind::Thread,
+                OsnoiseEventKind::Sample,
+                "",
+                3_168_208,
+                3_160_199_616,
+                8_007_851,
+            ),
+            line(
+                OsnoiseEventKind::Thread,
                 "a b:c:95",
                 3_168_206,
                 3_161_681_716,
                 6_518_165,
             ),
             line(
-                Kind::Irq,
+                OsnoiseEventKind::Irq,
                 "local_timer:236",
                 3_164_203,
                 3_164_199_883,
@@ -157,8 +168,8 @@ mod tests {
     #[test]
     fn ours_are_the_same_lines() {
         let ours = "[008]  5789.000004: nmi_noise: start 5789.000000929 duration 1845 ns\n";
-        let expected = Line {
-            kind: Kind::Nmi,
+        let expected = OsnoiseLine {
+            kind: OsnoiseEventKind::Nmi,
             name: String::new(),
             at_ns: 5_789_000_004_000,
             start_ns: 5_789_000_000_929,

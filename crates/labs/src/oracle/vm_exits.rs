@@ -12,7 +12,7 @@ const TIMER: &str = "local_timer";
 
 /// One exit from tracefs (kvm_exit, kvm_entry, and the host's events on the CPU before kvm_exit).
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Witnessed {
+pub struct TracefsExit {
     /// Time of the first host event while the guest was entered, or of kvm_exit; CLOCK_MONOTONIC in
     /// nanoseconds, in steps of a microsecond.
     pub first_ns: u64,
@@ -30,7 +30,7 @@ pub struct Witnessed {
 
 /// One exit, from a line of `vmnoise exits trace`.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Reported {
+pub struct VmnoiseExit {
     /// Start, CLOCK_MONOTONIC in nanoseconds.
     pub start_ns: u64,
     /// Length in nanoseconds.
@@ -43,7 +43,7 @@ pub struct Reported {
     pub parts: Vec<(String, u64, Option<String>)>,
 }
 
-impl Reported {
+impl VmnoiseExit {
     /// Returns its time in this share, nanoseconds.
     pub fn share_ns(&self, share: &str) -> u64 {
         let parts = self.parts.iter().filter(|(name, ..)| name == share);
@@ -63,7 +63,7 @@ impl Reported {
 ///
 /// # Errors
 /// If a line of these events cannot be read.
-pub fn witnessed(trace: &str, thread: u32) -> Result<Vec<Witnessed>> {
+pub fn witnessed(trace: &str, thread: u32) -> Result<Vec<TracefsExit>> {
     let mut exits = Vec::new();
     let mut seen = Seen::default();
     let thread = format!("-{thread}");
@@ -112,7 +112,7 @@ struct Seen {
 
 impl Seen {
     /// Returns the exit that this line completes, if it completes one.
-    fn read(&mut self, text: &str, thread: &str) -> Result<Option<Witnessed>> {
+    fn read(&mut self, text: &str, thread: &str) -> Result<Option<TracefsExit>> {
         // The line is `comm-pid [cpu] flags seconds: event: words`.
         let Some((before, cpu, flags_and_time, event, words)) = split(text) else {
             return Ok(None);
@@ -129,7 +129,7 @@ impl Seen {
             "kvm_entry" if is_its => {
                 let before = std::mem::take(self);
                 self.cpu = Some(cpu);
-                return Ok(before.exit.map(|(exit_ns, exit_cpu, reason)| Witnessed {
+                return Ok(before.exit.map(|(exit_ns, exit_cpu, reason)| TracefsExit {
                     first_ns: before.first_ns.unwrap_or(exit_ns),
                     exit_ns,
                     entry_ns: at_ns,
@@ -168,8 +168,8 @@ fn is_host_work(event: &str) -> bool {
 ///
 /// # Errors
 /// If such a line cannot be read.
-pub fn reported(trace: &str) -> Result<BTreeMap<String, Vec<Reported>>> {
-    let mut vms: BTreeMap<String, Vec<Reported>> = BTreeMap::new();
+pub fn reported(trace: &str) -> Result<BTreeMap<String, Vec<VmnoiseExit>>> {
+    let mut vms: BTreeMap<String, Vec<VmnoiseExit>> = BTreeMap::new();
     for text in trace.lines() {
         if let Some((_, words)) = text.split_once(": vm_noise: ") {
             let (vm, exit) = exit(words).with_context(|| format!("a line: {text}"))?;
@@ -180,7 +180,7 @@ pub fn reported(trace: &str) -> Result<BTreeMap<String, Vec<Reported>>> {
     Ok(vms)
 }
 
-fn exit(words: &str) -> Result<(String, Reported)> {
+fn exit(words: &str) -> Result<(String, VmnoiseExit)> {
     let (kernels, ours) = words.split_once(" | ").context("no bar")?;
     let value = |words: &str, key: &str| -> Result<String> {
         let mut words = words.split(' ').filter_map(|word| word.split_once(':'));
@@ -198,7 +198,7 @@ fn exit(words: &str) -> Result<(String, Reported)> {
             _ => {}
         }
     }
-    let exit = Reported {
+    let exit = VmnoiseExit {
         start_ns: seconds_ns(&value(kernels, "exit_time")?)?,
         dur_ns: number("duration")?,
         reason: value(ours, "reason")?,
@@ -226,7 +226,7 @@ mod tests {
     #[test]
     fn an_exit_begins_with_the_interrupt_that_caused_it() {
         let exits = witnessed(KERNEL, 95).unwrap();
-        let expected = Witnessed {
+        let expected = TracefsExit {
             first_ns: 3_000_100_000,
             exit_ns: 3_000_110_000,
             entry_ns: 3_000_120_000,

@@ -7,11 +7,11 @@ use std::ops::Range;
 use anyhow::{Context, Result, ensure};
 use serde_json::Value;
 
-use crate::vmm_steps::Look;
+use crate::vmm_steps::ThreadSchedstat;
 
 /// A gap of the guest, and the time lost in it to some shares.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Lost {
+pub struct GapLoss {
     /// End of the gap, by the guest's TSC.
     pub end_tsc: u64,
     /// Lost time in nanoseconds.
@@ -20,7 +20,7 @@ pub struct Lost {
 
 /// Comparison between two reads of the scheduler's count, both while the guest measured.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Waited {
+pub struct WaitPeriod {
     /// Time between the reads, by the guest's TSC.
     pub apart_tsc: u64,
     /// Run delay counted between them, nanoseconds.
@@ -38,21 +38,21 @@ pub struct Waited {
     pub gaps: usize,
 }
 
-impl Waited {
+impl WaitPeriod {
     /// Compares between the first and the last read during these gaps. A wait is counted when it
     /// ends, and the gap that the guest observes ends with it. So each gap counts by its end.
     ///
     /// # Errors
     /// If there are fewer than two reads in that time.
-    pub fn of(gaps: &[Lost], looks: &[Look]) -> Result<Waited> {
+    pub fn of(gaps: &[GapLoss], looks: &[ThreadSchedstat]) -> Result<WaitPeriod> {
         let first = gaps.iter().map(|gap| gap.end_tsc).min();
         let last = gaps.iter().map(|gap| gap.end_tsc).max();
         let (first, last) = first.zip(last).context("the guest has no gap")?;
-        let inside = |look: &&Look| look.begin_tsc > first && look.end_tsc < last;
+        let inside = |look: &&ThreadSchedstat| look.begin_tsc > first && look.end_tsc < last;
         let mut looks = looks.iter().filter(inside);
         let begin = looks.next().context("no read while the guest measured")?;
         let end = looks.next_back().context("only one read meanwhile")?;
-        let mut gaps: Vec<Lost> = gaps.iter().copied().filter(|gap| gap.ns > 0).collect();
+        let mut gaps: Vec<GapLoss> = gaps.iter().copied().filter(|gap| gap.ns > 0).collect();
         gaps.sort_unstable_by_key(|gap| gap.end_tsc);
         let before = |tsc: u64| gaps.partition_point(|gap| gap.end_tsc < tsc);
         let after = |tsc: u64| gaps.partition_point(|gap| gap.end_tsc <= tsc);
@@ -62,7 +62,7 @@ impl Waited {
             let range = gaps.get(range).unwrap_or_default();
             range.iter().map(|gap| gap.ns).sum()
         };
-        Ok(Waited {
+        Ok(WaitPeriod {
             apart_tsc: end.end_tsc - begin.begin_tsc,
             run_delay_ns: end.run_delay_ns - begin.run_delay_ns,
             lost_ns: sum(surely.clone()),
@@ -78,18 +78,18 @@ impl Waited {
 ///
 /// # Errors
 /// If the result has no trees.
-pub fn joined(result: &Value, shares: &[&str]) -> Result<Vec<Lost>> {
+pub fn joined(result: &Value, shares: &[&str]) -> Result<Vec<GapLoss>> {
     let trees = result["trees"].as_array().context("no trees")?;
     let lost = |tree: &Value| {
         let exits = tree["exits"].as_array()?.iter();
         let parts = exits.filter_map(|exit| exit["parts"].as_array()).flatten();
         let wanted = parts.filter(|part| shares.iter().any(|share| part["share"] == *share));
-        Some(Lost {
+        Some(GapLoss {
             end_tsc: tree["gap"]["end_tsc"].as_u64()?,
             ns: wanted.filter_map(|part| part["ns"].as_u64()).sum(),
         })
     };
-    let lost: Option<Vec<Lost>> = trees.iter().map(lost).collect();
+    let lost: Option<Vec<GapLoss>> = trees.iter().map(lost).collect();
     lost.context("a tree without a gap")
 }
 
@@ -98,7 +98,7 @@ pub fn joined(result: &Value, shares: &[&str]) -> Result<Vec<Lost>> {
 ///
 /// # Errors
 /// If one of them lacks a gap that the other has.
-pub fn stolen(result: &Value, trace: &str) -> Result<Vec<Lost>> {
+pub fn stolen(result: &Value, trace: &str) -> Result<Vec<GapLoss>> {
     let trees = result["trees"].as_array().context("no trees")?;
     let ended = |tree: &Value| {
         let gap = &tree["gap"];
@@ -115,7 +115,7 @@ pub fn stolen(result: &Value, trace: &str) -> Result<Vec<Lost>> {
     );
     let lost = gaps.iter().map(|gap| {
         let end_tsc = ended.get(&gap.start_ns).context("a gap without a tree")?;
-        Ok(Lost {
+        Ok(GapLoss {
             end_tsc: *end_tsc,
             ns: gap.steal_ns,
         })
@@ -127,8 +127,8 @@ pub fn stolen(result: &Value, trace: &str) -> Result<Vec<Lost>> {
 mod tests {
     use super::*;
 
-    fn look(begin_tsc: u64, run_delay_ns: u64) -> Look {
-        Look {
+    fn look(begin_tsc: u64, run_delay_ns: u64) -> ThreadSchedstat {
+        ThreadSchedstat {
             begin_tsc,
             end_tsc: begin_tsc + 10,
             run_delay_ns,
@@ -138,7 +138,7 @@ mod tests {
     #[test]
     fn a_gap_counts_where_its_wait_was_booked() {
         let gaps = [(90, 1), (150, 20), (205, 300), (320, 4_000), (900, 50_000)];
-        let gaps = gaps.map(|(end_tsc, ns)| Lost { end_tsc, ns });
+        let gaps = gaps.map(|(end_tsc, ns)| GapLoss { end_tsc, ns });
         // The first read is before the guest measured, the last one after.
         let looks = [
             look(50, 0),
@@ -147,11 +147,11 @@ mod tests {
             look(310, 327),
             look(950, 999),
         ];
-        let waited = Waited::of(&gaps, &looks).unwrap();
+        let waited = WaitPeriod::of(&gaps, &looks).unwrap();
         assert_eq!((waited.run_delay_ns, waited.apart_tsc), (320, 220));
         let reported = (waited.lost_ns, waited.least_ns, waited.most_ns);
         assert_eq!((reported, waited.gaps), ((320, 300, 54_320), 3));
-        assert!(Waited::of(&gaps, &looks[..2]).is_err());
-        assert!(Waited::of(&[], &looks).is_err());
+        assert!(WaitPeriod::of(&gaps, &looks[..2]).is_err());
+        assert!(WaitPeriod::of(&[], &looks).is_err());
     }
 }

@@ -4,7 +4,7 @@
 use anyhow::{Context, Result, anyhow, ensure};
 use serde_json::Value;
 
-use super::trace::{self, Kind};
+use super::trace::{self, OsnoiseEventKind};
 use crate::xen_waits::{Begin, Wait};
 
 /// The guest's clock, from two of its readings, each between readings of the TSC. Xen's trace uses
@@ -28,7 +28,7 @@ pub(super) struct Gap {
 
 /// A gap with steal time, and Xen's waits within it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Compared {
+pub struct XenGap {
     /// Steal time that the guest reports.
     pub steal_ns: u64,
     /// Least time that Xen's waits took.
@@ -78,7 +78,7 @@ impl Clock {
 ///
 /// # Errors
 /// If the trace or the waits cannot be read, or no gap has this much steal time.
-pub fn compare(trace: &str, waits: &str, clock: Clock, at_least_ns: u64) -> Result<Vec<Compared>> {
+pub fn compare(trace: &str, waits: &str, clock: Clock, at_least_ns: u64) -> Result<Vec<XenGap>> {
     // The guest runs until a gap begins, so no wait began before.
     let whole = |_: &Gap| 0;
     beside_waits(gaps(trace)?, waits, clock, at_least_ns, whole)
@@ -93,7 +93,7 @@ pub fn compare_latencies(
     waits: &str,
     clock: Clock,
     at_least_ns: u64,
-) -> Result<Vec<Compared>> {
+) -> Result<Vec<XenGap>> {
     let worst = result["cpus"][0]["worst"].as_array();
     let worst = worst.context("a result without its latest wake-ups")?;
     let latencies = worst.iter().map(latency).collect::<Option<Vec<_>>>();
@@ -107,7 +107,7 @@ fn beside_waits(
     clock: Clock,
     at_least_ns: u64,
     from_ns: impl Fn(&Gap) -> u64,
-) -> Result<Vec<Compared>> {
+) -> Result<Vec<XenGap>> {
     gaps.retain(|gap| gap.steal_ns >= at_least_ns);
     gaps.sort_by_key(|gap| gap.start_ns);
     ensure!(!gaps.is_empty(), "nothing was stolen");
@@ -119,7 +119,7 @@ fn beside_waits(
             .iter()
             .filter_map(|wait| lasted(wait, gap, from_ns(gap), clock));
         let within: Vec<(u64, u64)> = within.collect();
-        Compared {
+        XenGap {
             steal_ns: gap.steal_ns,
             least_ns: within.iter().map(|(least_ns, _)| least_ns).sum(),
             most_ns: within.iter().map(|(_, most_ns)| most_ns).sum(),
@@ -169,7 +169,7 @@ fn latency(worst: &Value) -> Option<Gap> {
 /// Reads gaps with their budgets, whose lines follow each other.
 pub(super) fn gaps(trace: &str) -> Result<Vec<Gap>> {
     let samples = trace::lines(trace)?.into_iter();
-    let samples = samples.filter(|line| line.kind == Kind::Sample);
+    let samples = samples.filter(|line| line.kind == OsnoiseEventKind::Sample);
     let budgets = trace
         .lines()
         .filter_map(|line| line.split_once(": sample_budget: "));

@@ -6,11 +6,11 @@ mod unthrottled;
 use serde::{Deserialize, Serialize};
 
 pub use poller::Poller;
-pub use unthrottled::Unthrottled;
+pub use unthrottled::ThrottlingGuard;
 
 /// A task and all of its jobs. Times are CLOCK_MONOTONIC in nanoseconds.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Played {
+pub struct PlayedTask {
     /// Name of its thread.
     pub name: String,
     /// Thread ID.
@@ -30,7 +30,7 @@ pub struct Played {
     pub done_ns: Vec<u64>,
 }
 
-impl Played {
+impl PlayedTask {
     /// Returns the arrival of each job, for which its timer was set, and its end.
     pub fn jobs(&self) -> impl Iterator<Item = (u64, u64)> + '_ {
         let arrivals = (0..).map(|nth| self.start_ns + nth * self.period_ns);

@@ -14,17 +14,17 @@ const THROTTLING: &str = "/proc/sys/kernel/sched_rt_runtime_us";
 /// server (Linux 6.12 and later) stays: an ordinary task that has waited for a second gets a turn,
 /// which is a gap like any other.
 #[derive(Debug)]
-pub struct Unthrottled {
+pub struct ThrottlingGuard {
     /// Shell that restores the old limit once the other end of its stdin is closed.
     restores: Child,
 }
 
-impl Unthrottled {
+impl ThrottlingGuard {
     /// Lifts the limit.
     ///
     /// # Errors
     /// If this process is not root.
-    pub fn new() -> Result<Unthrottled> {
+    pub fn new() -> Result<ThrottlingGuard> {
         let before = fs::read_to_string(THROTTLING).context(THROTTLING)?;
         let restores = Command::new("sh")
             .args(["-c", "read -r end; echo \"$1\" > \"$2\"", "sh"])
@@ -34,13 +34,13 @@ impl Unthrottled {
             .process_group(0)
             .spawn()
             .context("starting a shell")?;
-        let unthrottled = Unthrottled { restores };
+        let unthrottled = ThrottlingGuard { restores };
         fs::write(THROTTLING, "-1").context(THROTTLING)?;
         Ok(unthrottled)
     }
 }
 
-impl Drop for Unthrottled {
+impl Drop for ThrottlingGuard {
     fn drop(&mut self) {
         drop(self.restores.stdin.take());
         // An error cannot be reported here.
@@ -58,7 +58,7 @@ mod tests {
         #[test]
         fn it_is_as_before_once_nobody_has_it() {
             let before = fs::read_to_string(THROTTLING).unwrap();
-            let unthrottled = Unthrottled::new().unwrap();
+            let unthrottled = ThrottlingGuard::new().unwrap();
             assert_eq!(fs::read_to_string(THROTTLING).unwrap(), "-1\n");
             drop(unthrottled);
             assert_eq!(fs::read_to_string(THROTTLING).unwrap(), before);

@@ -4,11 +4,11 @@ use std::ops::{ControlFlow, RangeInclusive};
 use std::path::Path;
 
 use vmnoise_events::{Anchor, Event, Finish, FinishReason, RunFacts, VcpuClock, VcpuId};
-use vmnoise_recording::{Reader, Writer};
+use vmnoise_recording::{RecordingReader, Writer};
 
 /// Returns all events of a recording; its facts are separate.
 pub fn events(path: &Path) -> Vec<Event> {
-    let mut reader = Reader::open(path).unwrap();
+    let mut reader = RecordingReader::open(path).unwrap();
     let mut events = Vec::new();
     while let ControlFlow::Continue(event) = reader.next_event().unwrap() {
         events.push(event);
@@ -17,7 +17,7 @@ pub fn events(path: &Path) -> Vec<Event> {
 }
 
 fn facts(path: &Path) -> RunFacts {
-    Reader::open(path).unwrap().facts().clone()
+    RecordingReader::open(path).unwrap().facts().clone()
 }
 
 fn write(path: &Path, facts: &RunFacts, events: impl IntoIterator<Item = Event>) {

@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use serde_json::Value;
-use vmnoise_labs::{Run, schedstat};
+use vmnoise_labs::{VmnoiseRun, schedstat};
 use vmnoise_workload::tsc;
 
 /// How far the count of a running task may lag behind: the scheduler updates it at each switch and
@@ -17,7 +17,7 @@ const INTERRUPTS: [&str; 3] = ["host_irq", "host_softirq", "host_nmi"];
 
 /// One read of the counts, by the TSC, which the gaps use too.
 #[derive(Debug, Clone, Copy)]
-pub struct Look {
+pub struct SchedstatReading {
     begin_tsc: u64,
     end_tsc: u64,
     /// CPU time of the culprit, nanoseconds.
@@ -27,7 +27,7 @@ pub struct Look {
 }
 
 /// Reads the counts of a culprit and of the vCPU until one of them has ended.
-pub fn looks(run: &Run, culprit: (u32, u32)) -> Vec<Look> {
+pub fn looks(run: &VmnoiseRun, culprit: (u32, u32)) -> Vec<SchedstatReading> {
     let (pid, vcpu) = (run.pid(), run.vcpu_tid().unwrap());
     let mut looks = Vec::new();
     loop {
@@ -38,7 +38,7 @@ pub fn looks(run: &Run, culprit: (u32, u32)) -> Vec<Look> {
         let Ok((culprit_ns, run_delay_ns)) = books else {
             return looks;
         };
-        looks.push(Look {
+        looks.push(SchedstatReading {
             begin_tsc,
             end_tsc: tsc::now(),
             culprit_ns,
@@ -50,9 +50,9 @@ pub fn looks(run: &Run, culprit: (u32, u32)) -> Vec<Look> {
 
 /// One gap of a run.
 #[derive(Debug, Clone, Copy)]
-pub struct Gap<'a>(&'a Value);
+pub struct BlamedGap<'a>(&'a Value);
 
-impl Gap<'_> {
+impl BlamedGap<'_> {
     /// Returns its start, by the TSC.
     pub fn start_tsc(self) -> u64 {
         self.0["start_tsc"].as_u64().unwrap()
@@ -98,14 +98,14 @@ impl Gap<'_> {
 }
 
 /// Returns all gaps of a run that lists each (`--top`), in order of time.
-pub fn gaps(summary: &Value) -> Vec<Gap<'_>> {
+pub fn gaps(summary: &Value) -> Vec<BlamedGap<'_>> {
     assert_eq!(summary["losses"]["mailbox_full"], 0, "gaps were lost");
     let worst = summary["worst"].as_array().unwrap();
     assert_eq!(
         Some(worst.len() as u64),
         summary["cpus"][0]["gaps"].as_u64()
     );
-    let mut gaps: Vec<Gap<'_>> = worst.iter().map(Gap).collect();
+    let mut gaps: Vec<BlamedGap<'_>> = worst.iter().map(BlamedGap).collect();
     gaps.sort_by_key(|gap| gap.start_tsc());
     gaps
 }
@@ -113,7 +113,7 @@ pub fn gaps(summary: &Value) -> Vec<Gap<'_>> {
 /// Returns how many events of the run lack their counterpart: the kernel hid a switch, and the
 /// scheduler's counts were not enough to rebuild it. At most one gap in 20 may have that excuse, as
 /// in the tracer's own tests; with one per gap, the test would pass even if no culprit had a name.
-pub fn unpaired(summary: &Value, gaps: &[Gap<'_>]) -> usize {
+pub fn unpaired(summary: &Value, gaps: &[BlamedGap<'_>]) -> usize {
     let unpaired = summary["losses"]["unpaired"].as_u64().unwrap() as usize;
     assert!(
         unpaired * 20 < gaps.len(),
@@ -126,7 +126,7 @@ pub fn unpaired(summary: &Value, gaps: &[Gap<'_>]) -> usize {
 /// Returns the time that can be missing from named culprits if the kernel hid this many switches.
 /// Each hid a turn in one gap. The vCPU waited that long, which its steal clock shows, so the time
 /// is `steal` without a name.
-pub fn hidden_ns(gaps: &[Gap<'_>], unpaired: usize) -> u64 {
+pub fn hidden_ns(gaps: &[BlamedGap<'_>], unpaired: usize) -> u64 {
     let mut steal: Vec<u64> = gaps.iter().map(|gap| gap.shares_ns(&["steal"])).collect();
     steal.sort_unstable_by_key(|ns| std::cmp::Reverse(*ns));
     steal.iter().take(unpaired).sum()
@@ -134,22 +134,26 @@ pub fn hidden_ns(gaps: &[Gap<'_>], unpaired: usize) -> u64 {
 
 /// Asserts that between the first and the last read during these gaps the attributed time equals
 /// the scheduler's counts: of the culprit, and of the vCPU's waits.
-pub fn assert_booked(summary: &Value, culprit: &str, looks: &[Look]) {
+pub fn assert_booked(summary: &Value, culprit: &str, looks: &[SchedstatReading]) {
     let gaps = gaps(summary);
     let (first, last) = (gaps.first().unwrap(), gaps.last().unwrap());
-    let inside = |look: &&Look| look.begin_tsc > first.end_tsc() && look.end_tsc < last.start_tsc();
+    let inside = |look: &&SchedstatReading| {
+        look.begin_tsc > first.end_tsc() && look.end_tsc < last.start_tsc()
+    };
     let mut looks = looks.iter().filter(inside);
     let (begin, end) = (looks.next().unwrap(), looks.next_back().unwrap());
     // Gaps certainly between the reads, and also those that overlap a read.
-    let between = |gap: &&Gap<'_>| gap.start_tsc() > begin.end_tsc && gap.end_tsc() < end.begin_tsc;
-    let touched = |gap: &&Gap<'_>| gap.end_tsc() > begin.begin_tsc && gap.start_tsc() < end.end_tsc;
-    let surely: Vec<Gap<'_>> = gaps.iter().filter(between).copied().collect();
-    let perhaps: Vec<Gap<'_>> = gaps.iter().filter(touched).copied().collect();
-    let sum = |gaps: &[Gap<'_>], of: &dyn Fn(Gap<'_>) -> u64| -> u64 {
+    let between =
+        |gap: &&BlamedGap<'_>| gap.start_tsc() > begin.end_tsc && gap.end_tsc() < end.begin_tsc;
+    let touched =
+        |gap: &&BlamedGap<'_>| gap.end_tsc() > begin.begin_tsc && gap.start_tsc() < end.end_tsc;
+    let surely: Vec<BlamedGap<'_>> = gaps.iter().filter(between).copied().collect();
+    let perhaps: Vec<BlamedGap<'_>> = gaps.iter().filter(touched).copied().collect();
+    let sum = |gaps: &[BlamedGap<'_>], of: &dyn Fn(BlamedGap<'_>) -> u64| -> u64 {
         gaps.iter().map(|gap| of(*gap)).sum()
     };
-    let preempted_ns = |gap: Gap<'_>| gap.preempted_ns(culprit);
-    let waits_ns = |gap: Gap<'_>| gap.shares_ns(&WAITS);
+    let preempted_ns = |gap: BlamedGap<'_>| gap.preempted_ns(culprit);
+    let waits_ns = |gap: BlamedGap<'_>| gap.shares_ns(&WAITS);
     let hidden_ns = hidden_ns(&gaps, unpaired(summary, &gaps));
     // An interrupt is charged to the task that it interrupts, and to the wait of a waiting one.
     let interrupts_ns = sum(&perhaps, &|gap| gap.interrupts_ns());
@@ -179,10 +183,12 @@ pub fn assert_booked(summary: &Value, culprit: &str, looks: &[Look]) {
 
 /// Asserts that the steal clock equals the scheduler's count of the vCPU, which was read until the
 /// end of the run. KVM copies the count for the guest, which reads it at the end of a gap.
-pub fn assert_steal_clock(summary: &Value, looks: &[Look]) {
+pub fn assert_steal_clock(summary: &Value, looks: &[SchedstatReading]) {
     let gaps = gaps(summary);
     let (first, last) = (gaps.first().unwrap(), gaps.last().unwrap());
-    let inside = |look: &&Look| look.begin_tsc > first.end_tsc() && look.end_tsc < last.start_tsc();
+    let inside = |look: &&SchedstatReading| {
+        look.begin_tsc > first.end_tsc() && look.end_tsc < last.start_tsc()
+    };
     let mut during = looks.iter().filter(inside);
     let (begin, end) = (during.next().unwrap(), during.next_back().unwrap());
     let least_ns = end.run_delay_ns - begin.run_delay_ns;

@@ -7,7 +7,7 @@ use std::path::Path;
 
 use vmnoise_events::{Activity, ActivityKind, Event, Share, SourceId};
 use vmnoise_explain::{Explainer, Interval};
-use vmnoise_recording::Reader;
+use vmnoise_recording::RecordingReader;
 
 use super::interrupts::Interrupts;
 
@@ -47,7 +47,7 @@ impl Books {
     /// Reads a recording. `tasks` are the IDs of the threads; `is_behind` returns whether another
     /// thread ranks behind them.
     pub fn read(path: &Path, cpu: u32, tasks: &[u32], is_behind: &dyn Fn(&str) -> bool) -> Books {
-        let mut reader = Reader::open(path).unwrap();
+        let mut reader = RecordingReader::open(path).unwrap();
         let facts = reader.facts().clone();
         let mut explainer = Explainer::new(&facts);
         let mut intervals: Vec<Interval> = Vec::new();

@@ -2,11 +2,11 @@
 
 use std::fmt::Write;
 
-use vmnoise_labs::periodic::Played;
+use vmnoise_labs::periodic::PlayedTask;
 
 /// Values of a task that the log of jobs does not have.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Cost {
+pub struct SetCost {
     /// Upper bound of a job's cost, nanoseconds.
     pub cost_ns: u64,
     /// Deadline of a job, nanoseconds.
@@ -16,7 +16,7 @@ pub struct Cost {
 }
 
 /// Returns the file. Tasks that all have one priority are served in order of arrival.
-pub fn describe(tasks: &[Played], costs: &[Cost]) -> String {
+pub fn describe(tasks: &[PlayedTask], costs: &[SetCost]) -> String {
     let first = tasks.first().and_then(|it| it.priority);
     let is_one = tasks.len() > 1 && tasks.iter().all(|it| it.priority == first);
     let policy = match first {
@@ -26,7 +26,7 @@ pub fn describe(tasks: &[Played], costs: &[Cost]) -> String {
     };
     let mut text = format!("policy = \"{policy}\"\n");
     for (task, cost) in tasks.iter().zip(costs) {
-        let Cost {
+        let SetCost {
             cost_ns,
             deadline_ns,
             jitter_ns,
@@ -47,12 +47,12 @@ pub fn describe(tasks: &[Played], costs: &[Cost]) -> String {
 
 #[test]
 fn each_policy_is_told_by_the_priorities() {
-    let cost = Cost {
+    let cost = SetCost {
         cost_ns: 41_001,
         deadline_ns: 400_000,
         jitter_ns: 7,
     };
-    let task = |priority| Played {
+    let task = |priority| PlayedTask {
         name: "job-fast".into(),
         tid: 1,
         priority,

@@ -36,16 +36,16 @@ use std::process::Command;
 
 use serde_json::Value;
 use vmnoise_labs::binary;
-use vmnoise_labs::periodic::Played;
+use vmnoise_labs::periodic::PlayedTask;
 
 use books::Books;
-use described::{Cost, describe};
+use described::{SetCost, describe};
 
 /// A set of tasks that ran while it was recorded.
 #[derive(Debug, Clone)]
-pub struct Recorded {
+pub struct RecordedSet {
     pub cpu: u32,
-    pub tasks: Vec<Played>,
+    pub tasks: Vec<PlayedTask>,
     /// Recording of `osnoise`.
     pub gaps: PathBuf,
     /// Starts of the names of threads that go before all others but the tasks. `None` if any thread
@@ -57,7 +57,7 @@ pub struct Recorded {
 
 /// A task and its bound.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Held {
+pub struct TaskBound {
     pub name: String,
     pub jobs: usize,
     /// Number of its jobs that took longer than its deadline.
@@ -79,7 +79,7 @@ pub struct Held {
 
 /// Result of `vmnoise schedule`.
 #[derive(Debug)]
-pub struct Judgement {
+pub struct ScheduleAnswer {
     /// Exit status.
     pub status: Option<i32>,
     /// Message on stderr: why it refused the set.
@@ -87,7 +87,7 @@ pub struct Judgement {
     /// Largest latency that `timerlat` recorded, nanoseconds; 0 without `timerlat`.
     pub latency_ns: u64,
     /// Tasks in order.
-    pub tasks: Vec<Held>,
+    pub tasks: Vec<TaskBound>,
 }
 
 /// Assumed need of a job.
@@ -99,10 +99,10 @@ pub enum Needs {
     Work,
 }
 
-impl Recorded {
+impl RecordedSet {
     /// Computes the bounds of the tasks, with the time of threads with these names removed from the
     /// gaps too. `deadline` is a part of each task's period.
-    pub fn judge(&self, needs: Needs, deadline: f64, without: &[&str]) -> Judgement {
+    pub fn judge(&self, needs: Needs, deadline: f64, without: &[&str]) -> ScheduleAnswer {
         let tids: Vec<u32> = self.tasks.iter().map(|it| it.tid).collect();
         let books = Books::read(&self.gaps, self.cpu, &tids, &|name| self.is_behind(name));
         for task in &self.tasks {
@@ -114,15 +114,15 @@ impl Recorded {
             Some(_) => supply["cpus"][0]["blocking_ns"].as_u64().expect(&said),
             None => 0,
         };
-        let mut held: Vec<Held> = self
+        let mut held: Vec<TaskBound> = self
             .tasks
             .iter()
             .map(|task| seen(task, &books, needs, deadline))
             .collect();
-        let jitter_ns = |it: &Held| it.late_ns.saturating_sub(latency_ns);
-        let costs: Vec<Cost> = held
+        let jitter_ns = |it: &TaskBound| it.late_ns.saturating_sub(latency_ns);
+        let costs: Vec<SetCost> = held
             .iter()
-            .map(|it| Cost {
+            .map(|it| SetCost {
                 cost_ns: it.cost_ns,
                 deadline_ns: it.deadline_ns,
                 jitter_ns: jitter_ns(it),
@@ -147,7 +147,7 @@ impl Recorded {
             task.bound_ns = response_ns.map(|it| it + jitter_ns(task));
             task.verdict = judged["verdict"].as_str().map(str::to_owned);
         }
-        Judgement {
+        ScheduleAnswer {
             status,
             said,
             latency_ns,
@@ -176,7 +176,7 @@ impl Recorded {
 }
 
 /// Returns a task's values from its log and the recording.
-fn seen(task: &Played, books: &Books, needs: Needs, deadline: f64) -> Held {
+fn seen(task: &PlayedTask, books: &Books, needs: Needs, deadline: f64) -> TaskBound {
     // A job begins once it has come and the one before it is done.
     let before_ns = std::iter::once(0).chain(task.done_ns.iter().copied());
     let begins_ns = task.jobs().zip(before_ns);
@@ -194,7 +194,7 @@ fn seen(task: &Played, books: &Books, needs: Needs, deadline: f64) -> Held {
         .jobs()
         .filter(|(came_ns, done_ns)| done_ns - came_ns > deadline_ns);
     let latest_ns = looked.iter().map(|(late_ns, _)| *late_ns).max();
-    Held {
+    TaskBound {
         name: task.name.clone(),
         jobs: task.done_ns.len(),
         missed: missed.count(),
@@ -221,7 +221,7 @@ const SWITCH_NS: u64 = 2_000;
 
 /// Asserts that the recording gives a task at most the time that it was charged. With the time of
 /// others its costs would be too large, and its bounds would hold wrongly.
-fn assert_charged(task: &Played, (turns, recorded_ns): (u64, u64)) {
+fn assert_charged(task: &PlayedTask, (turns, recorded_ns): (u64, u64)) {
     let most_ns = task.charged_ns + turns * SWITCH_NS;
     assert!(
         recorded_ns <= most_ns,
@@ -230,7 +230,7 @@ fn assert_charged(task: &Played, (turns, recorded_ns): (u64, u64)) {
     );
 }
 
-impl Judgement {
+impl ScheduleAnswer {
     /// Asserts that no job took longer than its bound, to the nanosecond. Returns how many recorded
     /// jobs had a bound to compare with.
     pub fn assert_held(&self) -> usize {
@@ -248,7 +248,7 @@ impl Judgement {
     }
 }
 
-impl fmt::Display for Judgement {
+impl fmt::Display for ScheduleAnswer {
     fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
         let us = |ns: u64| ns as f64 / 1e3;
         write!(to, "timers late by {:.1} us", us(self.latency_ns))?;

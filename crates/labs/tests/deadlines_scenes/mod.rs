@@ -6,22 +6,22 @@ use std::process::Command;
 use std::time::Duration;
 
 use rustix::process::Signal;
-use vmnoise_labs::bed::{Kernel, Lab};
-use vmnoise_labs::{Run, lab_program};
+use vmnoise_labs::bed::{DebianKernel, Lab};
+use vmnoise_labs::{VmnoiseRun, lab_program};
 
-use crate::deadlines_judge::Recorded;
+use crate::deadlines_judge::RecordedSet;
 
 /// Longer than any run: each ends when the tasks are done.
 const LONG: &str = "600s";
 
 /// Runs tasks for `milliseconds` on a CPU of this machine. The recorder polls at the lowest
 /// real-time priority. So exactly the time in which a task cannot run is a gap.
-pub fn here(cpu: u32, milliseconds: u64, tasks: &str, folder: &Path) -> Recorded {
+pub fn here(cpu: u32, milliseconds: u64, tasks: &str, folder: &Path) -> RecordedSet {
     let [gaps, jobs] = ["gaps.vmn", "jobs.json"].map(|name| folder.join(name));
     let polled = cpu.to_string();
     let options = ["osnoise", "-c", &polled, "-P", "f:1", "-d", LONG, "-o"];
     let file = gaps.to_str().unwrap();
-    let recorder = Run::start(&[&options[..], &[file]].concat()).unwrap();
+    let recorder = VmnoiseRun::start(&[&options[..], &[file]].concat()).unwrap();
     let mut command = Command::new(lab_program("lab-tasks").unwrap());
     command.args([&polled, &milliseconds.to_string()]);
     command.args([&gaps, &jobs]).args(tasks.split(' '));
@@ -38,7 +38,7 @@ pub fn here(cpu: u32, milliseconds: u64, tasks: &str, folder: &Path) -> Recorded
 }
 
 /// A set of tasks and disturbers in a lab.
-pub struct Scene {
+pub struct TaskScene {
     pub tasks: String,
     pub milliseconds: u64,
     /// Disturbers. Those that do not end by themselves also run in later scenes.
@@ -48,7 +48,7 @@ pub struct Scene {
 
 /// Runs one scene after the other on the one CPU of a lab under virtual time. The recorder is an
 /// ordinary task there: at a real-time priority its other threads would never run.
-pub fn in_a_lab(scenes: &[Scene], folder: &Path) -> Vec<Recorded> {
+pub fn in_a_lab(scenes: &[TaskScene], folder: &Path) -> Vec<RecordedSet> {
     let (mut commands, mut files) = (Vec::new(), Vec::new());
     for (nth, scene) in scenes.iter().enumerate() {
         commands.extend(scene.commands(nth));
@@ -59,7 +59,7 @@ pub fn in_a_lab(scenes: &[Scene], folder: &Path) -> Vec<Recorded> {
     commands.extend(files.iter().map(|it| format!("lab-guest print /tmp/{it}")));
     let commands: Vec<&str> = commands.iter().map(String::as_str).collect();
     let programs = ["lab-disturb", "lab-tasks", "lab-guest"].map(|it| lab_program(it).unwrap());
-    let lab = Lab::kernel(Kernel::Cloud).virtual_time(0);
+    let lab = Lab::kernel(DebianKernel::Cloud).virtual_time(0);
     let lab = programs
         .iter()
         .fold(lab, |lab, program| lab.program(program));
@@ -103,7 +103,7 @@ const REAL_TIME: &[&str] = &[
 /// How long a lab may take before it counts as hung; not an estimate of its usual time.
 const PATIENCE: Duration = Duration::from_secs(1_800);
 
-impl Scene {
+impl TaskScene {
     fn go_before(&self) -> &'static [&'static str] {
         match has_deadlines(&self.tasks) {
             true => STOP,
@@ -115,7 +115,7 @@ impl Scene {
     /// recorder polls, which takes less than 1.5 s. `lab-tasks` fails if the recorder ends before
     /// its tasks.
     fn commands(&self, nth: usize) -> Vec<String> {
-        let Scene {
+        let TaskScene {
             tasks,
             milliseconds,
             ..
@@ -143,9 +143,9 @@ fn recorded(
     prefix: &str,
     go_before: Option<&'static [&'static str]>,
     has_timerlat: bool,
-) -> Recorded {
+) -> RecordedSet {
     let file = |name: &str| folder.join(format!("{prefix}{name}"));
-    Recorded {
+    RecordedSet {
         cpu,
         tasks: serde_json::from_slice(&fs::read(file("jobs.json")).unwrap()).unwrap(),
         gaps: file("gaps.vmn"),

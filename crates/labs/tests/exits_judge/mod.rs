@@ -12,7 +12,7 @@ pub const TICK_NS: u64 = 4_000_000;
 const COMPLAINTS: [&str; 6] = ["WARNING", "BUG", "Oops", "Call Trace", "stall", "hung"];
 
 /// Results of `vmnoise exits` and of the commands that ran in parallel.
-pub struct Beside {
+pub struct ExitsComparison {
     pub report: LabReport,
     /// `vmnoise.exits/1`.
     pub exits: Value,
@@ -23,7 +23,7 @@ pub struct Beside {
 }
 
 /// Runs `vmnoise exits` in parallel to these commands.
-pub fn exits_beside(lab: Lab, commands: &[&str]) -> Beside {
+pub fn exits_beside(lab: Lab, commands: &[&str]) -> ExitsComparison {
     let mut all = vec!["&& vmnoise exits -d 5m --format json"];
     all.extend(commands);
     all.push("lab-vmm untrace --");
@@ -56,7 +56,7 @@ pub fn exits_beside(lab: Lab, commands: &[&str]) -> Beside {
             others.push(output.clone());
         }
     }
-    Beside {
+    ExitsComparison {
         report,
         exits,
         treatments,

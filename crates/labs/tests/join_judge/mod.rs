@@ -6,12 +6,12 @@ use std::collections::BTreeSet;
 
 use serde_json::Value;
 use vmnoise_labs::judge::{HOST_INTERRUPTS, assert_budgets_add_up};
-use vmnoise_labs::oracle::waited::{self, Waited};
-use vmnoise_labs::pair::{DISTURBED, EVERY, HOST, NAME, QUIET, Recorded};
-use vmnoise_labs::vmm_steps::Look;
+use vmnoise_labs::oracle::waited::{self, WaitPeriod};
+use vmnoise_labs::pair::{DISTURBED, EVERY, HOST, NAME, PairRecordings, QUIET};
+use vmnoise_labs::vmm_steps::ThreadSchedstat;
 
 use crate::altered;
-use crate::pairing_judge::Pair;
+use crate::pairing_judge::PairFiles;
 
 /// Tick of Debian's kernels.
 const TICK_NS: u64 = 4_000_000;
@@ -23,15 +23,15 @@ const THRESHOLD_NS: u64 = 1_000;
 const USER_TICK_NS: u64 = 10_000_000;
 
 /// Joins of both of the guest's recordings, and the second recording alone.
-pub struct Joined {
-    pub recorded: Recorded,
+pub struct JoinedPair {
+    pub recorded: PairRecordings,
     pub quiet: Value,
     pub disturbed: Value,
     pub alone: Value,
 }
 
-impl Joined {
-    pub fn of(recorded: Recorded) -> Joined {
+impl JoinedPair {
+    pub fn of(recorded: PairRecordings) -> JoinedPair {
         println!("{}", recorded.kernel_version);
         let join = |guest: &str| {
             let options = ["-T", "20", "--top", EVERY];
@@ -49,7 +49,7 @@ impl Joined {
             println!("joined {}", joined["joined"]);
             println!("thesis {}", joined["thesis"]);
         }
-        Joined {
+        JoinedPair {
             recorded,
             quiet,
             disturbed,
@@ -105,13 +105,13 @@ impl Joined {
     /// guest alone reports exactly this run delay as steal, to the nanosecond, because KVM copies
     /// it. In the join the host's tasks have as much, and interrupts during the waits the rest.
     pub fn assert_waits_are_booked(&self) {
-        let looks: Vec<Look> = self.recorded.treatment.looks().copied().collect();
+        let looks: Vec<ThreadSchedstat> = self.recorded.treatment.looks().copied().collect();
         let trace = self.recorded.trace(DISTURBED).unwrap();
         let stolen = waited::stolen(&self.disturbed, &trace).unwrap();
-        let stolen = Waited::of(&stolen, &looks).unwrap();
+        let stolen = WaitPeriod::of(&stolen, &looks).unwrap();
         let joined = |shares: &[&str]| {
             let lost = waited::joined(&self.disturbed, shares).unwrap();
-            Waited::of(&lost, &looks).unwrap()
+            WaitPeriod::of(&lost, &looks).unwrap()
         };
         let tasks = joined(&WAITS);
         let all = joined(&[&WAITS[..], &HOST_INTERRUPTS].concat());
@@ -136,7 +136,7 @@ impl Joined {
     pub fn assert_another_clock_is_refused(&self) {
         let [guest, host] = [DISTURBED, HOST].map(|name| self.recorded.file(name));
         let name = DISTURBED.to_owned();
-        Pair { name, guest, host }.assert_other_clocks_are_refused();
+        PairFiles { name, guest, host }.assert_other_clocks_are_refused();
     }
 }
 

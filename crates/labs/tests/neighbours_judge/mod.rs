@@ -6,7 +6,7 @@ use tempfile::TempDir;
 use vmnoise_labs::neighbours::{HOST, RUNS, VMS, guest_file};
 
 use crate::altered;
-use crate::pairing_judge::{Pair, list};
+use crate::pairing_judge::{PairFiles, list};
 
 /// A millisecond in nanoseconds.
 const MS: u64 = 1_000_000;
@@ -23,7 +23,7 @@ struct Own {
     run: &'static str,
     /// Whether it has enough tests to be proven.
     reports: bool,
-    pair: Pair,
+    pair: PairFiles,
 }
 
 impl Own {
@@ -76,7 +76,7 @@ impl<'a> Judge<'a> {
         for own in self.whole().into_iter().chain(self.parts()) {
             let guest = self.copy("crossed.rec");
             altered::vcpus_crossed(&own.pair.guest, &guest);
-            let crossed = Pair {
+            let crossed = PairFiles {
                 name: format!("{} crossed", own.pair.name),
                 guest,
                 ..own.pair
@@ -117,7 +117,7 @@ impl<'a> Judge<'a> {
             run,
             // If it polls for less than 20 ms at a time, nothing shows that it polled.
             reports: run != "spared",
-            pair: Pair {
+            pair: PairFiles {
                 name: format!("{vm} {run}"),
                 guest: self.guest(vm, run),
                 host: self.host(),

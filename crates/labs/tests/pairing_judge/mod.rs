@@ -12,7 +12,7 @@ const TICK_NS: u64 = 4_000_000;
 
 /// Result of `vmnoise explain GUEST HOST` for one pair.
 #[derive(Debug)]
-pub struct Said {
+pub struct ExplainAnswer {
     /// Name of the pair, and the change made to it.
     pair: String,
     pub status: Option<i32>,
@@ -22,8 +22,8 @@ pub struct Said {
     stderr: String,
 }
 
-impl Said {
-    fn of(pair: &Pair, options: &[&str]) -> Said {
+impl ExplainAnswer {
+    fn of(pair: &PairFiles, options: &[&str]) -> ExplainAnswer {
         let files = [&pair.guest, &pair.host].map(|path| path.to_str().unwrap());
         let said = |format: &str| {
             let arguments = [&["explain"], &files[..], options, &["--format", format]].concat();
@@ -34,7 +34,7 @@ impl Said {
             true => Vec::new(),
             false => said("text").stdout,
         };
-        let said = Said {
+        let said = ExplainAnswer {
             pair: [&[&*pair.name], options].concat().join(" "),
             status: output.status.code(),
             json: serde_json::from_slice(&output.stdout).unwrap_or_default(),
@@ -103,21 +103,21 @@ impl Said {
 
 /// A guest's recording and a host's.
 #[derive(Debug, Clone)]
-pub struct Pair {
+pub struct PairFiles {
     /// Name in the output.
     pub name: String,
     pub guest: PathBuf,
     pub host: PathBuf,
 }
 
-impl Pair {
-    pub fn explain(&self, options: &[&str]) -> Said {
-        Said::of(self, options)
+impl PairFiles {
+    pub fn explain(&self, options: &[&str]) -> ExplainAnswer {
+        ExplainAnswer::of(self, options)
     }
 
     /// Returns this pair with another host, and adds `how` to its name.
-    pub fn with_host(&self, host: &Path, how: &str) -> Pair {
-        Pair {
+    pub fn with_host(&self, host: &Path, how: &str) -> PairFiles {
+        PairFiles {
             name: format!("{} {how}", self.name),
             guest: self.guest.clone(),
             host: host.to_owned(),

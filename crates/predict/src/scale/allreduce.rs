@@ -1,26 +1,29 @@
-//! An allreduce by recursive doubling, after the step.
+//! Allreduce by recursive doubling, after the step.
 //!
-//! So many ranks exchange in ceil(log2 ranks) rounds. In each a rank needs some time of its CPU (it sends,
-//! receives and adds), and noise may hit that; it begins when the rank and the one that it exchanges with
-//! have ended the round before. The network itself takes no time here: it would add the same with noise and
-//! without.
+//! The ranks exchange in ceil(log2 ranks) rounds. A round needs some CPU time of a rank (to send,
+//! to receive and to add), and noise may hit this time. The round begins when the rank and its
+//! partner have both ended the round before. The network takes no time here: it would add the same
+//! with and without noise.
 //!
-//! Groups of ranks that have heard of one another double with each round. What one rank has waited for until
-//! a round follows exactly from that: the later one of two that know nothing of one another, and then its own
-//! round. The last of a group has ended a round when the last one had ended the round before, or when the
-//! rank has ended this one that noise hits worst in it, which is as late as any when that begins. How late both are
-//! goes together: both have waited for the same steps. That is an estimate; the tests hold it beside a
-//! program that is run.
+//! The groups of ranks that have heard of one another double with each round. The wait of one rank
+//! until a round is exact: it is the later one of two independent ranks, and then its own round.
+//!
+//! The last rank of a group has ended a round when two things have happened. The last rank has
+//! ended the round before, and the rank that noise hits worst has ended this round. The model
+//! assumes that this rank begins the round as late as any rank of the group. Both delays depend on
+//! each other, because both ranks have waited for the same steps. This is an estimate. The tests
+//! compare it with a simulated program.
 
 use super::grid::cell_of;
 use super::slowest::Slowest;
 
-/// Eight cells of the grid are one here: sums of all with all are taken, round by round.
+/// Cells of the grid that are one cell here: each round sums over all pairs of cells.
 const CELLS: usize = 8;
-/// What is less likely adds nothing, of as many hosts as a recording carries.
+/// Probability below which a cell is dropped. It changes nothing for the numbers of hosts that
+/// recordings can support.
 const NEVER: f64 = 1e-12;
 
-/// A delay's distribution: mean and likelihood of each cell that has any.
+/// Distribution of a delay: mean and probability of each cell that is not empty.
 #[derive(Debug, Clone)]
 struct Delay(Vec<(f64, f64)>);
 
@@ -46,7 +49,7 @@ impl Delay {
         Delay(cells)
     }
 
-    /// The greatest of so many of it, which need be no whole number.
+    /// Returns the greatest of `count` such delays. The count need not be a whole number.
     fn greatest_of(&self, count: f64) -> Delay {
         let all: f64 = self.0.iter().map(|(_, chance)| chance).sum();
         let (mut above, mut below) = (all, 0.0);
@@ -60,7 +63,7 @@ impl Delay {
         Delay(cells.filter(|(_, chance)| *chance > NEVER).collect())
     }
 
-    /// One after the other.
+    /// Returns the sum of two delays.
     fn then(&self, other: &Delay) -> Delay {
         let pairs = self.0.iter().flat_map(|(ns, chance)| {
             let others = other.0.iter();
@@ -69,7 +72,8 @@ impl Delay {
         Delay::gathered(pairs)
     }
 
-    /// The later one of this and of another that is as likely as this, and then has a third one after it.
+    /// Returns the later one of two delays: this one, and `begin` followed by `other`. This delay
+    /// and `begin` are taken at equal ranks, so that both are late together.
     fn or_after(&self, begin: &Delay, other: &Delay) -> Delay {
         let mut steps: Vec<(f64, f64, f64)> = Vec::new();
         let (mut own, mut begun) = (self.0.iter().copied(), begin.0.iter().copied());
@@ -98,13 +102,13 @@ impl Delay {
     }
 }
 
-/// Rounds of so many ranks.
+/// Returns the number of rounds of this number of ranks.
 pub(super) fn rounds(ranks: u64) -> u32 {
     ranks.next_power_of_two().ilog2()
 }
 
-/// The mean delay of the last rank, nanoseconds, where a host of so many ranks has these delays in its step
-/// and in a round.
+/// Returns the mean delay of the last rank, in nanoseconds. `step` and `round` are the delays of
+/// one of the hosts, in its step and in a round.
 pub(super) fn mean_delay_ns(step: &Slowest, round: &Slowest, hosts: f64, ranks: u64) -> f64 {
     let among_hosts = hosts.log2().ceil().max(0.0) as u32;
     let within = rounds(ranks).saturating_sub(among_hosts);

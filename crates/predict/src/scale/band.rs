@@ -1,80 +1,114 @@
-//! How much a prediction would be another if other blocks of time, or other hosts, had been recorded.
+//! The error of a prediction, because the recording is a sample of the time, or of the hosts.
 //!
-//! Gaps that follow one another are not independent: a noisy second makes many. So a run is cut into 20
-//! blocks of equal length, each of many steps, and blocks are drawn anew with replacement: what lasts for less
-//! than a block stays together. The length of a block is a compromise: a shorter one would tear apart what
-//! belongs together, and fewer than 20 say little about how they differ. Where there are 20 hosts or more, a
-//! host is a block. Source: Künsch, "The jackknife and the bootstrap for general stationary observations",
-//! Annals of Statistics 17 (1989).
+//! Consecutive gaps are not independent: a noisy second causes many. So the recorded time is
+//! divided into 20 groups, and noise that is shorter than a group stays together. A run is cut into
+//! 20 blocks of equal length. If there are 20 hosts or more, the hosts are divided into 20 groups
+//! instead. The prediction is repeated without each group. This is the jackknife: Künsch, "The
+//! jackknife and the bootstrap for general stationary observations", Annals of Statistics 17
+//! (1989).
 //!
-//! No draw holds a gap that is longer than the longest that was recorded: a band says nothing about what
-//! has not been seen.
+//! The band is computed for the logarithm of the delay, by Student's t. The error of a delay grows
+//! with the delay, so a band of the delay itself would end too low.
 
 use super::delays::Layer;
-use super::measured::Measured;
+use super::measured::{BLOCKS, Measured};
 use super::slowest::{Begins, Slowest};
 
-/// How much of the draws lies below a band, and how much above.
-const OUTSIDE: f64 = 0.05;
-/// So many hosts are blocks themselves.
-pub(super) const MANY_HOSTS: usize = 20;
+const GROUPS: usize = BLOCKS as usize;
+/// Number of hosts from which each group has at least one.
+pub(super) const MANY_HOSTS: usize = GROUPS;
+/// Quantile of Student's t with 19 degrees of freedom that is exceeded with a probability of 5 %.
+const T_OF_GROUPS: f64 = 1.729;
 
-/// What nine of ten of so many draws lie between, nanoseconds, of a step that takes so long by what was
-/// recorded. `None` where there are no blocks.
+/// Bounds of a mean delay, in nanoseconds.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct Band {
+    /// Lower bound: the true mean delay is below it in 5 of 100 recordings.
+    pub(super) low_ns: f64,
+    /// Upper bound: the true mean delay is above it in 5 of 100 recordings. It is infinite if only
+    /// one group has a delay.
+    pub(super) high_ns: f64,
+}
+
+/// Returns the band around a recorded mean delay; `None` if the recorded time has no groups, or
+/// there is no delay.
 ///
-/// `step_ns` says how long a step takes where the slowest is this. Draws begin their steps at the moments at
-/// which the recording does, whatever they would find themselves, and are told as what they are to it.
+/// `delay_ns` computes the mean delay from the slowest host. Steps begin at the same moments with
+/// and without a group.
 pub(super) fn of(
     hosts: &[(&Measured, f64)],
     begins: &Begins,
-    draws: usize,
-    step_ns: impl Fn(&Slowest) -> f64,
+    delay_ns: impl Fn(&Slowest) -> f64,
     recorded_ns: f64,
-) -> Option<(f64, f64)> {
-    let whole = hosts.iter();
-    let whole: Vec<(Layer, f64)> = whole
-        .map(|(host, count)| (begins.of(&host.delays), *count))
-        .collect();
-    let blocks = blocks(hosts, begins)?;
-    let mut random = fastrand::Rng::with_seed(hosts.len() as u64);
-    let drawn = (0..draws).map(|_| {
-        let drawn = whole.iter().enumerate().map(|(place, (_, count))| {
-            let layer = match blocks.get(place) {
-                Some(blocks) => drawn(blocks, &mut random),
-                None => whole[random.usize(..whole.len())].0.clone(),
-            };
-            (layer, *count)
-        });
-        step_ns(&Slowest::of_layers(drawn))
-    });
-    let mut drawn: Vec<f64> = drawn.collect();
-    drawn.sort_unstable_by(f64::total_cmp);
-    let held_to_ns = step_ns(&Slowest::of_layers(whole.into_iter()));
-    let at = |part: f64| {
-        let drawn_ns = drawn[(part * (drawn.len() - 1) as f64).round() as usize];
-        recorded_ns * drawn_ns / held_to_ns
+) -> Option<Band> {
+    let groups = Groups::new(hosts, begins)?;
+    if recorded_ns <= 0.0 {
+        return None;
+    }
+    let logs = (0..GROUPS).map(|group| delay_ns(&groups.slowest_without(group)).ln());
+    let logs: Vec<f64> = logs.collect();
+    let count = logs.len() as f64;
+    let mean = logs.iter().sum::<f64>() / count;
+    let squares: f64 = logs.iter().map(|it| (it - mean).powi(2)).sum();
+    // If only one group has a delay, the delay without it is 0, and its logarithm is infinite.
+    let deviation = match mean.is_finite() {
+        true => (squares * (count - 1.0) / count).sqrt(),
+        false => f64::INFINITY,
     };
-    Some((at(OUTSIDE), at(1.0 - OUTSIDE)))
+    let factor = (T_OF_GROUPS * deviation).exp();
+    Some(Band {
+        low_ns: recorded_ns / factor,
+        high_ns: recorded_ns * factor,
+    })
 }
 
-/// The blocks of each host, weighted as the host is; none where hosts are blocks.
-fn blocks(hosts: &[(&Measured, f64)], begins: &Begins) -> Option<Vec<Vec<Layer>>> {
-    if hosts.len() >= MANY_HOSTS {
-        return Some(Vec::new());
-    }
-    let blocks = hosts.iter().map(|(host, _)| {
-        let weights = begins.weights(&host.delays);
-        let blocks = host.blocks.iter().map(|it| it.weighted(&weights));
-        (!host.blocks.is_empty()).then(|| blocks.collect())
-    });
-    blocks.collect()
+/// Recorded time by groups, with the number of hosts of each kind.
+enum Groups {
+    /// Hosts, divided into groups in turn.
+    OfHosts(Vec<(Layer, f64)>),
+    /// Blocks of each host.
+    OfBlocks(Vec<(Vec<Layer>, f64)>),
 }
 
-/// As many blocks as there are, drawn with replacement.
-fn drawn(blocks: &[Layer], random: &mut fastrand::Rng) -> Layer {
-    let mut drawn = Layer::default();
-    for _ in blocks {
-        drawn.add(&blocks[random.usize(..blocks.len())], 1.0);
+impl Groups {
+    fn new(hosts: &[(&Measured, f64)], begins: &Begins) -> Option<Groups> {
+        if hosts.len() >= MANY_HOSTS {
+            let layers = hosts.iter();
+            let layers = layers.map(|(host, count)| (begins.of(&host.delays), *count));
+            return Some(Groups::OfHosts(layers.collect()));
+        }
+        let hosts = hosts.iter().map(|(host, count)| {
+            let weights = begins.weights(&host.delays);
+            let blocks = host.blocks.iter().map(|it| it.weighted(&weights));
+            (!host.blocks.is_empty()).then(|| (blocks.collect(), *count))
+        });
+        Some(Groups::OfBlocks(hosts.collect::<Option<_>>()?))
     }
-    drawn
+
+    /// Returns the delay of the slowest host, as if this group had not been recorded. The number of
+    /// hosts stays the same.
+    fn slowest_without(&self, group: usize) -> Slowest {
+        match self {
+            Groups::OfHosts(hosts) => {
+                let others = || {
+                    let others = hosts.iter().enumerate();
+                    others.filter(move |(place, _)| place % GROUPS != group)
+                };
+                let all: f64 = hosts.iter().map(|(_, count)| count).sum();
+                let left: f64 = others().map(|(_, (_, count))| count).sum();
+                let others = others();
+                Slowest::of_layers(
+                    others.map(|(_, (layer, count))| (layer.clone(), count * all / left)),
+                )
+            }
+            Groups::OfBlocks(hosts) => Slowest::of_layers(hosts.iter().map(|(blocks, count)| {
+                let mut left = Layer::default();
+                let others = blocks.iter().enumerate();
+                for (_, block) in others.filter(|(nth, _)| *nth != group) {
+                    left.add(block, 1.0);
+                }
+                (left, *count)
+            })),
+        }
+    }
 }

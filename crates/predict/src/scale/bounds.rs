@@ -1,14 +1,14 @@
-//! What holds of the slowest host whatever joins the hosts: the least it can be, and the most.
+//! Bounds for the slowest host, however the hosts depend on one another.
 
 use super::delays::Layer;
 use super::grid::edge_ns;
 
-/// The least and the greatest mean delay of the slowest of these hosts, nanoseconds; each kind with how
-/// many there are.
+/// Returns the least and the greatest mean delay of the slowest of these hosts, in nanoseconds.
+/// Each kind of host comes with its number.
 ///
-/// The least is that of hosts that are late at the same time. The greatest is that of hosts of which
-/// no two are very late at the same time: Lai and Robbins, "Maximally dependent random variables", PNAS 73
-/// (1976): no more than c + sum of E[max(X - c, 0)], for any c.
+/// The delay is least if all hosts are late at the same time. It is greatest if no two hosts are
+/// very late at the same time. It is then no more than c + sum of E[max(X - c, 0)], for any c: Lai
+/// and Robbins, "Maximally dependent random variables", PNAS 73 (1976).
 pub(super) fn of_any_dependence(hosts: &[(Layer, f64)]) -> (f64, f64) {
     let means = hosts.iter().map(|(layer, _)| layer.mean_ns());
     let least_ns = means.fold(0.0, f64::max);

@@ -1,51 +1,52 @@
-//! How often a host is how late, over all moments at which a step may begin.
+//! How often a host has each delay, over all moments at which a step may begin.
 
 use super::grid::{cell_of, edge_ns};
 use super::sweep::Piece;
 
-/// Moments that a gap began less than this before are counted together.
+/// Age of a gap below which its moments are counted together, in nanoseconds.
 const YOUNGEST_NS: u64 = 128;
 
-/// What lies between a delay and itself is counted by where it begins and ends: a sum over what begins below
-/// an edge is exact there.
+/// Sums of the begins and the ends of delays in a cell. The sum over all begins and ends below an
+/// edge is exact at that edge.
 #[derive(Debug, Clone, Copy, Default)]
 struct Ends {
-    /// Moments at which the delay is constant, nanoseconds, and their delays times these.
+    /// Number of moments with a constant delay, in nanoseconds, and the same times their delays.
     constant_ns: u128,
     constant_moment: u128,
-    /// Falling delays that begin here (the least of them), less those that end: how many, and the sums of
-    /// these ends and of their squares.
+    /// Falling delays whose lower end is here, minus those whose upper end is here: their number,
+    /// and the sums of these ends and of their squares.
     begun: i128,
     sum_ns: i128,
     squares: f64,
 }
 
-/// Counts pieces.
+/// Counter of pieces.
 #[derive(Debug, Default)]
 pub(super) struct Tally {
     layers: Vec<Vec<Ends>>,
 }
 
-/// Moments by their delays: for how long, and that times the delay, in each cell of the grid.
+/// Moments by their delays: for each cell of the grid, their number in nanoseconds, and the same
+/// times their delay.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Layer {
     pub(super) moments_ns: Vec<f64>,
     pub(super) weighted_ns: Vec<f64>,
 }
 
-/// Apart from one another: moments in no gap, and those in one, by for how long it has lasted: each
-/// layer twice as long as the one before.
+/// Moments outside of gaps, and moments in a gap by the age of the gap. Each layer of ages is twice
+/// as long as the one before.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Delays {
     pub(super) layers: Vec<Layer>,
 }
 
-/// The layer of moments in a gap that began so long before.
+/// Returns the layer of moments in a gap of this age.
 fn layer_of(age_ns: u64) -> usize {
     1 + (age_ns / YOUNGEST_NS * 2).max(1).ilog2() as usize
 }
 
-/// The least age of the next layer.
+/// Returns the least age of the next layer.
 pub(super) fn next_age_ns(layer: usize) -> u64 {
     YOUNGEST_NS << (layer - 1)
 }
@@ -96,7 +97,7 @@ impl Tally {
         &mut cells[cell]
     }
 
-    /// What was counted since the last time.
+    /// Returns the counts since the last call.
     pub(super) fn take(&mut self) -> Delays {
         let layers = self.layers.iter_mut().map(|cells| {
             let mut layer = Layer::default();
@@ -111,7 +112,8 @@ impl Tally {
                 let to_ns = to_ns as f64;
                 let falling_moment = (to_ns * to_ns * begun as f64 - squares) / 2.0;
                 let fell_ns = (falling_ns - below_ns) as f64;
-                // A difference of large numbers, which is wrong by no more than its cell is wide.
+                // This is a difference of large numbers. Its error is no larger than the width of
+                // the cell.
                 let fallen =
                     (falling_moment - moment_below).clamp(from_ns * fell_ns, to_ns * fell_ns);
                 let moments_ns = ends.constant_ns as f64 + fell_ns;
@@ -129,7 +131,7 @@ impl Tally {
 }
 
 impl Delays {
-    /// Counts others as well.
+    /// Adds the counts of others.
     pub(super) fn add(&mut self, others: &Delays) {
         if self.layers.len() < others.layers.len() {
             self.layers.resize_with(others.layers.len(), Layer::default);
@@ -139,7 +141,7 @@ impl Delays {
         }
     }
 
-    /// All layers together, each counted so much.
+    /// Returns the sum of all layers, each with a weight.
     pub(super) fn weighted(&self, weights: &[f64]) -> Layer {
         let mut all = Layer::default();
         for (layer, weight) in self.layers.iter().zip(weights) {
@@ -152,7 +154,7 @@ impl Delays {
 }
 
 impl Layer {
-    /// Counts others as well, each so much.
+    /// Adds the counts of others with a weight.
     pub(super) fn add(&mut self, others: &Layer, weight: f64) {
         let columns = [
             (&mut self.moments_ns, &others.moments_ns),
@@ -168,7 +170,7 @@ impl Layer {
         }
     }
 
-    /// How much of it is in each cell and above: 1 and falling.
+    /// Returns the part of the moments in each cell and above: it begins at 1 and falls.
     pub(super) fn not_below_cells(&self) -> Vec<f64> {
         let mut above: Vec<f64> = Vec::with_capacity(self.moments_ns.len());
         let mut sum_ns = 0.0;
@@ -183,7 +185,7 @@ impl Layer {
         above
     }
 
-    /// The mean delay, nanoseconds.
+    /// Returns the mean delay, in nanoseconds.
     pub(super) fn mean_ns(&self) -> f64 {
         let all_ns: f64 = self.moments_ns.iter().sum();
         if all_ns == 0.0 {

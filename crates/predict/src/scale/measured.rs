@@ -1,40 +1,44 @@
-//! What the CPUs of one host say of steps of one length.
+//! Delays of steps of one length on the CPUs of one host.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
 use super::delays::{Delays, Tally};
 use super::sweep::{Piece, sweep};
-use crate::taken::Taken;
+use crate::tail::LARGEST;
+use crate::taken::TakenTime;
 
-/// Into how many blocks of equal length a run is cut that is drawn from anew.
+/// Number of blocks of equal length into which a run is cut. A band leaves out one after the other.
 pub(super) const BLOCKS: u64 = 20;
-/// A block has at least so many steps; otherwise what reaches from one block into the next is no
-/// trifle, and blocks are not independent.
+/// Least number of steps in a block. In shorter blocks, steps that reach into the next block
+/// matter, and blocks are not independent.
 const STEPS_OF_A_BLOCK: u64 = 20;
-/// So many of the largest delays are kept, which is what a tail is fitted to.
-const LARGEST: usize = 1_001;
 
 /// Delays of a host.
 #[derive(Debug)]
 pub(super) struct Measured {
-    /// All moments at which a step may begin.
+    /// Delays at all moments at which a step may begin.
     pub(super) delays: Delays,
-    /// The same, block by block; none where the run is too short for blocks.
+    /// Delays by block; empty if the run is too short for blocks.
     pub(super) blocks: Vec<Delays>,
-    /// How many steps follow one another in the run.
+    /// Length of the host's recording, in nanoseconds.
+    pub(super) span_ns: u64,
+    /// Number of consecutive steps in the run.
     pub(super) steps: u64,
-    /// The largest delays of these, nanoseconds.
+    /// Largest delays of these steps, in nanoseconds, for the fit of a tail.
     pub(super) largest_ns: Vec<u64>,
-    /// The largest delay of any step, nanoseconds.
+    /// Largest delay of any step, in nanoseconds.
     pub(super) longest_ns: u64,
 }
 
-/// One step after the other, as if the host were alone.
+/// Consecutive steps, as if the host were alone.
 #[derive(Debug)]
 struct Chain {
     step_ns: u64,
+    /// End of the run.
+    to_ns: u64,
     next_ns: u64,
+    /// Number of steps that ended in the run.
     steps: u64,
     largest_ns: BinaryHeap<Reverse<u64>>,
 }
@@ -46,13 +50,15 @@ impl Chain {
             self.next_ns = self.next_ns.max(piece.begin_ns);
             let delay_ns = piece.delay_at_ns(self.next_ns);
             let each_ns = self.step_ns + delay_ns;
-            // All that begin in it are alike, or there is but one.
+            // All steps that begin in this piece have the same delay. If the delay falls, only one
+            // step begins in it.
             let steps = match piece.falls {
                 true => 1,
                 false => (end_ns - self.next_ns).div_ceil(each_ns),
             };
             self.next_ns += steps * each_ns;
-            self.steps += steps;
+            // Only the last one of them can end after the run.
+            self.steps += steps - u64::from(self.next_ns > self.to_ns);
             self.keep(delay_ns, steps);
         }
     }
@@ -70,12 +76,12 @@ impl Chain {
     }
 }
 
-/// Looks at all moments at which a step of this length may begin on these CPUs. `None` where the
-/// run is shorter than a step.
-pub(super) fn measure(cpus: &[Taken<'_>], step_ns: u64, in_blocks: bool) -> Option<Measured> {
+/// Measures the delays at all moments at which a step of this length may begin on these CPUs.
+/// `None` if no step ends in the run.
+pub(super) fn measure(cpus: &[TakenTime<'_>], step_ns: u64, in_blocks: bool) -> Option<Measured> {
     let from_ns = cpus.iter().map(|taken| taken.from_ns).max()?;
     let to_ns = cpus.iter().map(|taken| taken.to_ns).min()?;
-    // No machine is up for longer: a recording that says so was made up.
+    // No machine runs for that long, so such a recording was invented.
     let span_ns = to_ns
         .checked_sub(from_ns)
         .filter(|_| to_ns < u64::MAX / 2)?;
@@ -89,6 +95,7 @@ pub(super) fn measure(cpus: &[Taken<'_>], step_ns: u64, in_blocks: bool) -> Opti
     };
     let mut chain = Chain {
         step_ns,
+        to_ns,
         next_ns: from_ns,
         steps: 0,
         largest_ns: BinaryHeap::new(),
@@ -105,7 +112,7 @@ pub(super) fn measure(cpus: &[Taken<'_>], step_ns: u64, in_blocks: bool) -> Opti
                 let block = tally.take();
                 delays.add(&block);
                 blocks.push(block);
-                // What the division leaves over is the last block's.
+                // The last block also gets the remainder of the division.
                 block_end_ns = match (blocks.len() as u64) < BLOCKS - 1 {
                     true => block_end_ns + block_ns,
                     false => u64::MAX,
@@ -122,6 +129,7 @@ pub(super) fn measure(cpus: &[Taken<'_>], step_ns: u64, in_blocks: bool) -> Opti
     (chain.steps > 0).then(|| Measured {
         delays,
         blocks,
+        span_ns,
         steps: chain.steps,
         largest_ns: chain.largest_ns.into_iter().map(|Reverse(ns)| ns).collect(),
         longest_ns,

@@ -1,13 +1,13 @@
-//! What becomes of a bulk-synchronous program, whose ranks wait for the slowest of them in each step.
+//! Slowdown of a bulk-synchronous program, whose ranks wait for the slowest one in each step.
 //!
-//! Each step every rank needs so much of its CPU; all begin together, and the step ends with the slowest.
-//! The CPUs of one host keep what they have in common: they are looked at at the same moment of the
-//! recording. Hosts know nothing of one another: each is at a moment of its recording that is as likely as
-//! any other.
+//! Each step needs the same CPU time of every rank. All ranks begin together, and the step ends
+//! with the slowest one. All CPUs of a host are taken at the same moment of the recording, so
+//! events that hit several of them stay together. Hosts are independent: each is at a random moment
+//! of its recording, and all moments are equally likely.
 //!
-//! Sources: Petrini, Kerbyson and Pakin, "The case of the missing supercomputer performance", SC'03;
-//! Hoefler, Schneider and Lumsdaine, "Characterizing the influence of system noise on large-scale
-//! applications by simulation", SC'10.
+//! Sources: Petrini, Kerbyson and Pakin, "The case of the missing supercomputer performance",
+//! SC'03; Hoefler, Schneider and Lumsdaine, "Characterizing the influence of system noise on
+//! large-scale applications by simulation", SC'10.
 
 mod allreduce;
 mod band;
@@ -23,7 +23,9 @@ mod suspects;
 mod sweep;
 mod tournament;
 
-pub use predict::{AtScale, Basis, Collective, Host, Prediction, Program, has_a_step, predict};
+pub use predict::{
+    AtScale, Basis, BspProgram, Collective, HostCpus, Prediction, WhyNot, has_a_step, predict,
+};
 pub use suspects::Suspect;
 
 #[cfg(test)]

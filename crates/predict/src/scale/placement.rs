@@ -1,23 +1,24 @@
-//! Which ranks lie on which hosts.
+//! Placement of ranks on hosts.
 //!
-//! Ranks fill one host after the other, on each its CPUs in the order of their numbers. Where there are
-//! more ranks than CPUs in all recordings, the hosts come again, as hosts of their own.
+//! Ranks fill one host after the other, and on each host its CPUs in the order of their numbers. If
+//! there are more ranks than CPUs in all recordings, the hosts repeat, as additional hosts.
 
 use std::collections::BTreeSet;
 
-/// The first so many CPUs of a recorded host.
+/// A recorded host, and the number of its first CPUs that have ranks.
 pub(super) type Part = (usize, usize);
 
-/// So many ranks.
+/// Placement of this number of ranks.
 #[derive(Debug)]
 pub(super) struct Placement {
     pub(super) ranks: u64,
-    /// Hosts, each kind with how many there are of it.
+    /// Hosts, by kind, with the number of each kind.
     pub(super) hosts: Vec<(Part, f64)>,
 }
 
 impl Placement {
-    /// On hosts of so many CPUs each. In phase, all do at each moment what the first does.
+    /// Places ranks on hosts with these numbers of CPUs. In phase, all hosts do at each moment what
+    /// the first one does.
     pub(super) fn new(ranks: u64, cpus: &[usize], in_phase: bool) -> Placement {
         let of_round: u64 = cpus.iter().map(|it| *it as u64).sum();
         let (rounds, mut left) = (ranks / of_round, ranks % of_round);
@@ -41,22 +42,32 @@ impl Placement {
         Placement { ranks, hosts }
     }
 
-    /// How many ranks do something of their own: in phase, those of one host.
+    /// Returns the number of ranks that differ from one another: in phase, the ranks of one host.
     pub(super) fn own_ranks(&self) -> u64 {
         let ranks = self
             .hosts
             .iter()
             .map(|((_, used), count)| *used as f64 * count);
-        ranks.sum::<f64>() as u64
+        (ranks.sum::<f64>() as u64).max(1)
     }
 
-    /// How many hosts they lie on.
+    /// Returns this part of all hosts, and at least one host. A part of 1 or more is all hosts.
+    pub(super) fn part(&self, part: f64) -> Placement {
+        let part = part.max(1.0 / self.count()).min(1.0);
+        let hosts = self.hosts.iter().map(|(host, count)| (*host, count * part));
+        Placement {
+            ranks: ((self.ranks as f64 * part) as u64).max(1),
+            hosts: hosts.collect(),
+        }
+    }
+
+    /// Returns the number of hosts.
     pub(super) fn count(&self) -> f64 {
         self.hosts.iter().map(|(_, count)| count).sum()
     }
 }
 
-/// All parts of hosts that have ranks somewhere.
+/// Returns all parts of hosts that have ranks in some placement.
 pub(super) fn parts(placements: &[Placement]) -> BTreeSet<Part> {
     let hosts = placements.iter().flat_map(|it| &it.hosts);
     hosts.map(|(part, _)| *part).collect()

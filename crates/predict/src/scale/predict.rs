@@ -3,109 +3,132 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::allreduce;
-use super::band::{self, MANY_HOSTS};
+use super::band::{self, Band, MANY_HOSTS};
 use super::bounds::of_any_dependence;
 use super::delays::Layer;
 use super::measured::{Measured, measure};
 use super::placement::{Part, Placement, parts};
 use super::slowest::{Begins, Hosts, Slowest};
 use super::suspects::{self, Suspect};
-use crate::record::{Culprit, Record};
+use crate::record::{CpuRecord, RecordCulprit};
 use crate::tail::Tail;
-use crate::taken::Taken;
+use crate::taken::TakenTime;
 
-/// How often blocks are drawn for a band; fewer times where each draw is one of many rounds.
-const DRAWS: usize = 200;
-const FEW_DRAWS: usize = 40;
+/// Least number of steps of all ranks in the recorded time. The longest delay of the ranks decides
+/// each step, and this number of steps shows how often each delay occurs. The coverage test checks
+/// the bands with this number.
+const LEAST_STEPS: u64 = 100;
+/// Largest factor between the ends of a band. A wider band depends on a few gaps, and the next
+/// recording has others.
+const WIDEST_BAND: f64 = 5.0;
+/// Part of an undisturbed step. A band that is no wider may have any factor.
+const NARROW_BAND: f64 = 0.01;
 
-/// The CPUs of one recording.
+/// CPUs of one recording.
 #[derive(Debug)]
-pub struct Host<'a> {
-    /// On one clock.
-    pub cpus: Vec<&'a Record>,
+pub struct HostCpus<'a> {
+    /// Records of the CPUs, on one clock.
+    pub cpus: Vec<&'a CpuRecord>,
 }
 
-/// What ends a step.
+/// Operation that ends a step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Collective {
-    /// An ideal one: all go on when the last has come.
+    /// Ideal barrier: all ranks go on when the last one has come.
     Barrier,
-    /// Recursive doubling, each round of which needs so much of a rank's CPU, nanoseconds.
+    /// Recursive doubling in rounds.
     Allreduce {
-        /// Not 0.
+        /// CPU time of a rank in each round, in nanoseconds; not 0.
         round_ns: u64,
     },
 }
 
 /// A bulk-synchronous program.
 #[derive(Debug, Clone, Copy)]
-pub struct Program {
-    /// What a rank needs of its CPU in each step, nanoseconds; not 0.
+pub struct BspProgram {
+    /// CPU time of a rank in each step, in nanoseconds; not 0.
     pub step_ns: u64,
-    /// What ends a step.
+    /// Operation that ends a step.
     pub collective: Collective,
-    /// Whether all hosts do at each moment what the recorded one did, which then has to be the only one.
+    /// Whether all hosts lose time at the same moments as the recorded host, which must then be the
+    /// only one.
     pub in_phase: bool,
 }
 
-/// What a prediction rests on.
+/// Whether the recordings support a prediction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Basis {
-    /// On steps that the recordings hold.
+    /// They do.
     Recorded,
-    /// On a tail fitted to the longest of them: more hosts than there were steps of hosts.
-    Extrapolated,
-    /// On nothing: as many hosts, and no tail that fits.
-    Nothing,
+    /// They do not.
+    Nothing(WhyNot),
 }
 
-/// What so many ranks come to. All times are means of a step, in nanoseconds.
+/// Reason why recordings do not support a prediction.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum WhyNot {
+    /// The longest delays may have no variance: delays that were not recorded decide.
+    HeavyTail,
+    /// The recorded time has fewer than a hundred steps of this number of ranks.
+    FewSteps,
+    /// A few gaps make most of the delay, and the next recording has others.
+    FewGaps,
+}
+
+/// Prediction for one number of ranks. All times are means of a step, in nanoseconds.
 #[derive(Debug, Clone, PartialEq)]
 pub struct AtScale {
-    /// How many.
+    /// Number of ranks.
     pub ranks: u64,
-    /// On so many hosts.
+    /// Number of hosts.
     pub hosts: u64,
-    /// How long a step takes where nothing is taken.
+    /// Length of an undisturbed step.
     pub undisturbed_ns: f64,
-    /// How long it takes; `None` where nothing says so.
+    /// Predicted length of a step; `None` if the recordings do not support a prediction.
     pub step_ns: Option<f64>,
-    /// Between what it lies in nine of ten draws of other blocks of time; `None` where there is nothing to
-    /// draw from.
+    /// Bounds that contain the true length in 90 of 100 recordings; `None` without a prediction, or
+    /// if the run is too short for blocks.
     pub band_ns: Option<(f64, f64)>,
-    /// What that rests on.
+    /// Lower bound if there is no prediction: the true length is above it in 95 of 100 recordings.
+    /// `None` if the run is too short for blocks.
+    pub at_least_ns: Option<f64>,
+    /// Length of a step if no gaps other than the recorded ones ever come. A simulator finds this
+    /// length with the same gaps.
+    pub of_recorded_gaps_ns: f64,
+    /// Whether the recordings support a prediction.
     pub basis: Basis,
-    /// Of a barrier, whatever joins the hosts, by what was recorded: the least and the most. `None` of an allreduce,
-    /// and where the basis is not recorded.
+    /// Least and largest length with a barrier, however the hosts depend on one another; `None` for
+    /// an allreduce, and without a prediction.
     pub bounds_ns: Option<(f64, f64)>,
-    /// How long it takes without each of the suspects, in their order; none where the basis is not recorded.
+    /// Length of a step without each of the suspects, in their order, for the recorded gaps.
     pub without_ns: Vec<f64>,
 }
 
 /// A prediction.
 #[derive(Debug, Clone)]
 pub struct Prediction {
-    /// By ranks, as asked.
+    /// Predictions, one for each requested number of ranks.
     pub scales: Vec<AtScale>,
-    /// Who was tried.
+    /// Suspects that were tried.
     pub suspects: Vec<Suspect>,
-    /// How many recorded hosts have ranks on all of their CPUs: it rests on these.
+    /// Number of recorded hosts with ranks on all of their CPUs. The prediction rests on these.
     pub measured_hosts: usize,
-    /// Steps that these had one after the other, all together.
+    /// Total number of consecutive steps on these hosts.
     pub host_steps: u64,
-    /// Up to how many ranks the recordings carry; `None` is any number.
+    /// Most ranks that the recordings can support, if steps are hardly longer than undisturbed;
+    /// `None` for any number.
     pub carried_ranks: Option<u64>,
-    /// What was fitted to the longest delays; `None` where they are too few, or all alike.
+    /// Tail that was fitted to the longest delays; `None` if there are too few, or all are equal.
     pub tail: Option<Tail>,
-    /// The longest delay of any step of any host, nanoseconds.
+    /// Longest delay of any step on any host, in nanoseconds.
     pub longest_ns: u64,
 }
 
-/// All parts of hosts that have ranks, measured.
+/// Measurements of all parts of hosts that have ranks: of a step, and of a round.
 type Parts = BTreeMap<Part, (Measured, Option<Measured>)>;
 
-/// Predicts. `None` where the run of a host is shorter than a step.
-pub fn predict(hosts: &[Host<'_>], program: &Program, ranks: &[u64]) -> Option<Prediction> {
+/// Predicts the slowdown. `None` if no step ends in the run of a host.
+pub fn predict(hosts: &[HostCpus<'_>], program: &BspProgram, ranks: &[u64]) -> Option<Prediction> {
     let cpus: Vec<usize> = hosts.iter().map(|host| host.cpus.len()).collect();
     let placements = ranks.iter();
     let placements: Vec<Placement> = placements
@@ -119,34 +142,31 @@ pub fn predict(hosts: &[Host<'_>], program: &Program, ranks: &[u64]) -> Option<P
     let whole = whole.filter(|((host, used), _)| *used == cpus[*host]);
     let whole: Vec<(&Part, &Measured)> = whole.map(|(part, (it, _))| (part, it)).collect();
     let host_steps = whole.iter().map(|(_, it)| it.steps).sum();
-    // Each round of hosts has all of them once: the shortest run is the first of which there are no more steps.
+    // Each host is used equally often, so the host with the fewest steps decides.
     let rounds = whole.iter().map(|(_, it)| it.steps).min().unwrap_or(0);
     let of_round: u64 = whole.iter().map(|((_, used), _)| *used as u64).sum();
-    let carried_ranks = rounds.saturating_mul(of_round);
+    let carried_ranks = rounds.saturating_mul(of_round) / LEAST_STEPS;
     let measured_hosts = whole.len();
-    let at_limit = whole.iter().map(|(_, it)| Hosts {
-        delays: &it.delays,
-        count: rounds as f64,
-    });
-    let (at_limit, _) = Slowest::of(&at_limit.collect::<Vec<_>>(), carried_ranks);
-    let at_limit_ns = at_limit.mean_ns();
+    let spans_ns = whole.iter().map(|(_, it)| it.span_ns).min();
+    let recorded_ns = spans_ns.unwrap_or(0) as f64 * measured_hosts as f64;
     let largest_ns = whole.iter().flat_map(|(_, it)| &it.largest_ns);
     let tail = Tail::fit_largest(host_steps, &largest_ns.copied().collect::<Vec<u64>>());
 
     let mut scales: Vec<AtScale> = placements
         .iter()
         .map(|placement| {
-            let is_carried = program.in_phase || placement.ranks <= carried_ranks;
-            let beyond = tail.as_ref().zip(Some(at_limit_ns));
-            scale(&measured, program, placement, is_carried, beyond)
+            let limits = Limits {
+                is_heavy: tail.as_ref().is_some_and(Tail::is_heavy),
+                recorded_ns,
+            };
+            scale(&measured, program, placement, &limits)
         })
         .collect();
     let longest_ns = measured.values().map(|(it, _)| it.longest_ns).max();
     drop(measured);
     for suspect in &suspects {
         let measured = measure_all(hosts, program, &placements, Some(&suspect.culprit))?;
-        let carried = scales.iter_mut().zip(&placements);
-        for (scale, placement) in carried.filter(|(it, _)| it.basis == Basis::Recorded) {
+        for (scale, placement) in scales.iter_mut().zip(&placements) {
             let (slowest, begins) = slowest(&measured, placement);
             let round = round(&measured, placement, &begins);
             let delay_ns = delay_ns(placement, &slowest, round.as_ref());
@@ -165,8 +185,8 @@ pub fn predict(hosts: &[Host<'_>], program: &Program, ranks: &[u64]) -> Option<P
 }
 
 /// Whether a step, and a round of its collective, begins and ends in the run of this host.
-pub fn has_a_step(host: &Host<'_>, program: &Program) -> bool {
-    let taken: Vec<Taken<'_>> = host.cpus.iter().map(|record| record.taken()).collect();
+pub fn has_a_step(host: &HostCpus<'_>, program: &BspProgram) -> bool {
+    let taken: Vec<TakenTime<'_>> = host.cpus.iter().map(|record| record.taken()).collect();
     let has = |step_ns| measure(&taken, step_ns, false).is_some();
     has(program.step_ns)
         && match program.collective {
@@ -175,17 +195,17 @@ pub fn has_a_step(host: &Host<'_>, program: &Program) -> bool {
         }
 }
 
-/// With all that was taken, or as if somebody had taken nothing.
+/// Measures all parts of hosts, with all taken time, or as if one culprit had taken nothing.
 fn measure_all(
-    hosts: &[Host<'_>],
-    program: &Program,
+    hosts: &[HostCpus<'_>],
+    program: &BspProgram,
     placements: &[Placement],
-    without: Option<&Culprit>,
+    without: Option<&RecordCulprit>,
 ) -> Option<Parts> {
     let mut parts = parts(placements);
-    // How many steps there were is known of whole hosts.
+    // The number of steps is needed for a whole host.
     parts.insert((0, hosts[0].cpus.len()));
-    // Blocks of a thousand hosts would be gigabytes, and nothing is drawn from them.
+    // The blocks of a thousand hosts would take gigabytes, and are not used.
     let few = placements.iter().filter(|it| it.hosts.len() < MANY_HOSTS);
     let few = few.flat_map(|it| it.hosts.iter().map(|(part, _)| *part));
     let in_blocks: BTreeSet<Part> = few.filter(|_| without.is_none()).collect();
@@ -193,7 +213,7 @@ fn measure_all(
     let measured = parts.map(|part| {
         let (host, used) = part;
         let records = hosts[host].cpus[..used].iter();
-        let taken: Vec<Taken<'_>> = records
+        let taken: Vec<TakenTime<'_>> = records
             .map(|record| match without {
                 None => record.taken(),
                 Some(culprit) => record.taken_by(|it| it.whatever_number() != *culprit),
@@ -217,7 +237,7 @@ fn slowest(measured: &Parts, placement: &Placement) -> (Slowest, Begins) {
     Slowest::of(&hosts.collect::<Vec<_>>(), placement.own_ranks())
 }
 
-/// What a host takes in a round of an allreduce; `None` where there are none.
+/// Returns the delay of a host in a round of an allreduce; `None` if there are no rounds.
 fn round(measured: &Parts, placement: &Placement, begins: &Begins) -> Option<Slowest> {
     let hosts = placement.count();
     let rounds = placement.hosts.iter().map(|(part, count)| {
@@ -228,7 +248,7 @@ fn round(measured: &Parts, placement: &Placement, begins: &Begins) -> Option<Slo
     Some(Slowest::of_layers(rounds?.into_iter()))
 }
 
-/// The mean delay, nanoseconds, where the slowest host at the end of the step is this.
+/// Returns the mean delay, in nanoseconds, if the slowest host ends the step like this.
 fn delay_ns(placement: &Placement, step: &Slowest, round: Option<&Slowest>) -> f64 {
     let hosts = placement.count();
     round.map_or_else(
@@ -237,13 +257,64 @@ fn delay_ns(placement: &Placement, step: &Slowest, round: Option<&Slowest>) -> f
     )
 }
 
-/// `beyond`: the tail, and how late the slowest is of as many hosts as are carried.
+/// Facts that limit the ranks for which recordings can support a prediction.
+struct Limits {
+    /// Whether delays may have no variance.
+    is_heavy: bool,
+    /// Length of all hosts' recordings together, in nanoseconds.
+    recorded_ns: f64,
+}
+
+impl Limits {
+    /// Returns why steps of this length on this number of hosts cannot be predicted; `None` if they
+    /// can, provided that the band is narrow enough.
+    fn why_not(&self, hosts: f64, step_ns: f64) -> Option<WhyNot> {
+        match self.is_heavy {
+            true => Some(WhyNot::HeavyTail),
+            false => (self.supported_part(hosts, step_ns) < 1.0).then_some(WhyNot::FewSteps),
+        }
+    }
+
+    /// Returns the part of this number of hosts that the recordings support with steps of this
+    /// length; more than 1 if they support more hosts.
+    fn supported_part(&self, hosts: f64, step_ns: f64) -> f64 {
+        // While a step lasts, each host has the gaps of that time.
+        self.recorded_ns / (hosts * step_ns * LEAST_STEPS as f64)
+    }
+}
+
+/// Whether a few gaps make most of the delay.
+fn is_of_few_gaps(band: &Band, undisturbed_ns: f64) -> bool {
+    band.high_ns > WIDEST_BAND * band.low_ns
+        && band.high_ns - band.low_ns > NARROW_BAND * undisturbed_ns
+}
+
+/// Returns the band of a barrier for as many of these hosts as the recordings support; `None` if the
+/// recorded time has no groups, or there is no delay.
+///
+/// Its lower end is a lower bound for all hosts: no rank goes on before the slowest rank has ended
+/// the step, however long rounds take, and more hosts are never faster. Beyond the supported number
+/// of hosts, the jackknife would take the few longest gaps of the recording for those of the world.
+fn least_barrier(
+    measured: &Parts,
+    placement: &Placement,
+    limits: &Limits,
+    step_ns: f64,
+) -> Option<Band> {
+    let supported = placement.part(limits.supported_part(placement.count(), step_ns));
+    let (slowest, begins) = slowest(measured, &supported);
+    let hosts = supported.hosts.iter();
+    let hosts: Vec<(&Measured, f64)> = hosts
+        .map(|(part, count)| (&measured[part].0, *count))
+        .collect();
+    band::of(&hosts, &begins, Slowest::mean_ns, slowest.mean_ns())
+}
+
 fn scale(
     measured: &Parts,
-    program: &Program,
+    program: &BspProgram,
     placement: &Placement,
-    is_carried: bool,
-    beyond: Option<(&Tail, f64)>,
+    limits: &Limits,
 ) -> AtScale {
     let rounds_ns = match program.collective {
         Collective::Barrier => 0,
@@ -252,53 +323,48 @@ fn scale(
         }
     };
     let undisturbed_ns = (program.step_ns + rounds_ns) as f64;
-    let is_barrier = program.collective == Collective::Barrier;
     let (slowest, begins) = slowest(measured, placement);
-    let parts = placement.hosts.iter();
-    let layers = parts.map(|(part, count)| (begins.of(&measured[part].0.delays), *count));
-    let (least_ns, most_ns) = of_any_dependence(&layers.collect::<Vec<_>>());
-    let scale = AtScale {
+    let round = round(measured, placement, &begins);
+    let mean_ns = |slowest: &Slowest| delay_ns(placement, slowest, round.as_ref());
+    let of_recorded_gaps_ns = undisturbed_ns + mean_ns(&slowest);
+    let hosts = placement.hosts.iter();
+    let hosts: Vec<(&Measured, f64)> = hosts
+        .map(|(part, count)| (&measured[part].0, *count))
+        .collect();
+    let nothing = AtScale {
         ranks: placement.ranks,
         hosts: placement.count() as u64,
         undisturbed_ns,
         step_ns: None,
         band_ns: None,
-        basis: Basis::Nothing,
+        at_least_ns: None,
+        of_recorded_gaps_ns,
+        basis: Basis::Recorded,
         bounds_ns: None,
         without_ns: Vec::new(),
     };
-    if is_carried {
-        let hosts = placement.hosts.iter();
-        let hosts = hosts.map(|(part, count)| (&measured[part].0, *count));
-        let round = round(measured, placement, &begins);
-        let draws = if round.is_some() { FEW_DRAWS } else { DRAWS };
-        let mean_ns =
-            |slowest: &Slowest| undisturbed_ns + delay_ns(placement, slowest, round.as_ref());
-        let step_ns = mean_ns(&slowest);
-        let hosts: Vec<(&Measured, f64)> = hosts.collect();
+    let why_not = limits.why_not(placement.count(), of_recorded_gaps_ns);
+    let band = match why_not {
+        None => band::of(&hosts, &begins, mean_ns, mean_ns(&slowest)),
+        Some(_) => None,
+    };
+    let is_wide = band.is_some_and(|it| is_of_few_gaps(&it, undisturbed_ns));
+    if let Some(why_not) = why_not.or(is_wide.then_some(WhyNot::FewGaps)) {
+        let barrier = least_barrier(measured, placement, limits, of_recorded_gaps_ns);
         return AtScale {
-            step_ns: Some(step_ns),
-            band_ns: band::of(&hosts, &begins, draws, mean_ns, step_ns),
-            basis: Basis::Recorded,
-            bounds_ns: is_barrier.then_some((undisturbed_ns + least_ns, undisturbed_ns + most_ns)),
-            ..scale
+            at_least_ns: barrier.map(|it| undisturbed_ns + it.low_ns),
+            basis: Basis::Nothing(why_not),
+            ..nothing
         };
     }
-    let beyond = beyond.filter(|(tail, _)| tail.fits() && is_barrier);
-    let extrapolated = beyond.and_then(|(tail, at_limit_ns)| {
-        let delay_ns = tail.expected_max_ns(placement.count())?;
-        let (low_ns, high_ns) = tail.band_of_max_ns(placement.count())?;
-        // The slowest of more hosts is no less late.
-        let [delay_ns, low_ns, high_ns] = [delay_ns, low_ns, high_ns].map(|ns| ns.max(at_limit_ns));
-        Some((delay_ns, (low_ns, high_ns)))
-    });
-    match extrapolated {
-        None => scale,
-        Some((delay_ns, (low_ns, high_ns))) => AtScale {
-            step_ns: Some(undisturbed_ns + delay_ns),
-            band_ns: Some((undisturbed_ns + low_ns, undisturbed_ns + high_ns)),
-            basis: Basis::Extrapolated,
-            ..scale
-        },
+    let is_barrier = program.collective == Collective::Barrier;
+    let layers = placement.hosts.iter();
+    let layers = layers.map(|(part, count)| (begins.of(&measured[part].0.delays), *count));
+    let (least_ns, most_ns) = of_any_dependence(&layers.collect::<Vec<_>>());
+    AtScale {
+        step_ns: Some(of_recorded_gaps_ns),
+        band_ns: band.map(|it| (undisturbed_ns + it.low_ns, undisturbed_ns + it.high_ns)),
+        bounds_ns: is_barrier.then_some((undisturbed_ns + least_ns, undisturbed_ns + most_ns)),
+        ..nothing
     }
 }

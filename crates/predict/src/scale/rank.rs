@@ -1,37 +1,45 @@
-//! How late one rank ends its step, as the moment moves at which the step begins.
+//! Delay of one rank, as the moment moves at which its step begins.
 //!
-//! A step that needs W of its CPU and begins at t ends where the CPU has left W since t. Move t on: in
-//! free time the end moves on with it, and where it meets a gap, jumps over it; while t itself is in a
-//! gap, the end stays. So the delay (what the step takes beyond W) is constant, jumps up, or falls
+//! A step that needs W of its CPU and begins at t ends when the CPU has left W since t. Move t on.
+//! In free time the end moves with it, and jumps over a gap that it meets. While t is in a gap, the
+//! end stays. So the delay (the time that the step takes beyond W) is constant, jumps up, or falls
 //! by a nanosecond each nanosecond.
+//!
+//! A step may begin if it would end in the run without any gap. Gaps after the run are unknown. If
+//! the end of the run cuts a step, it counts with the delay that it had by then.
 
-use crate::taken::Taken;
+use crate::taken::TakenTime;
 
-/// One rank on its CPU, at a moment at which a step may begin.
+/// Moment after the end of any run.
+const NEVER_NS: u64 = u64::MAX / 2;
+
+/// Rank on its CPU, at a moment at which a step may begin.
 #[derive(Debug)]
 pub(super) struct Rank<'a> {
     begins_ns: &'a [u64],
     taken_ns: &'a [u64],
     to_ns: u64,
     step_ns: u64,
-    /// The moment, CLOCK_MONOTONIC.
+    /// Moment, CLOCK_MONOTONIC in nanoseconds.
     now_ns: u64,
-    /// What the CPU has left to its rank until then.
+    /// Time that the CPU has left to its rank until then.
     left_ns: u64,
-    /// The gap that the moment is in or before.
+    /// Index of the gap that contains the moment, or of the next gap.
     next: usize,
-    /// Whether it is in it.
+    /// Whether this gap contains the moment.
     is_inside: bool,
-    /// The first gap that the step does not meet, and what the CPU leaves until it begins.
+    /// Index of the first gap that the step does not meet, and the time that the CPU leaves until
+    /// that gap begins.
     beyond: usize,
     left_until_beyond_ns: u64,
-    /// What the gaps take that the step meets, of the one it begins in all of it.
+    /// Time taken by the gaps that the step meets. A gap in which the step begins counts in full.
     met_ns: u64,
 }
 
 impl<'a> Rank<'a> {
-    /// Steps of this length, the first of which begins at `from_ns`, which is not before the run.
-    pub(super) fn new(taken: &'a Taken<'a>, step_ns: u64, from_ns: u64) -> Rank<'a> {
+    /// Starts with steps of this length. The first one begins at `from_ns`, which is not before the
+    /// run.
+    pub(super) fn new(taken: &'a TakenTime<'a>, step_ns: u64, from_ns: u64) -> Rank<'a> {
         let mut rank = Rank {
             begins_ns: taken.begins_ns,
             taken_ns: taken.taken_ns(),
@@ -53,31 +61,31 @@ impl<'a> Rank<'a> {
         rank
     }
 
-    /// When a gap begins; behind the last one, when the run ends.
+    /// Returns the begin of a gap; after the last gap a moment after the run.
     fn begin_ns(&self, gap: usize) -> u64 {
-        self.begins_ns.get(gap).copied().unwrap_or(self.to_ns)
+        self.begins_ns.get(gap).copied().unwrap_or(NEVER_NS)
     }
 
-    /// When the gap ends that it is in.
+    /// Returns the end of the gap that contains the moment.
     fn end_ns(&self) -> u64 {
         self.begins_ns[self.next] + self.taken_ns[self.next]
     }
 
-    /// When the delay changes otherwise than it does now; `None` where the step would not end in the run any
-    /// more.
+    /// Returns the moment at which the delay begins to change in another way; `None` if an
+    /// undisturbed step would end after the run.
     pub(super) fn change_ns(&self) -> Option<u64> {
-        if self.beyond > self.begins_ns.len() {
-            return None;
-        }
-        if self.is_inside {
-            return Some(self.end_ns());
-        }
-        let until_met_ns = self.left_until_beyond_ns - self.left_ns - self.step_ns;
-        let next_ns = self.begin_ns(self.next);
-        Some(next_ns.min(self.now_ns + until_met_ns))
+        let last_ns = self.to_ns.checked_sub(self.step_ns)?;
+        let change_ns = match self.is_inside {
+            true => self.end_ns(),
+            false => {
+                let until_met_ns = self.left_until_beyond_ns - self.left_ns - self.step_ns;
+                self.begin_ns(self.next).min(self.now_ns + until_met_ns)
+            }
+        };
+        (self.now_ns < last_ns).then_some(change_ns.min(last_ns))
     }
 
-    /// Moves on, at most to the next change.
+    /// Moves to a later moment, at most to the next change.
     pub(super) fn move_to(&mut self, moment_ns: u64) {
         let passed_ns = moment_ns - self.now_ns;
         self.now_ns = moment_ns;
@@ -92,26 +100,25 @@ impl<'a> Rank<'a> {
         self.arrive();
     }
 
-    /// The moment is one at which something may change.
+    /// Updates the state at a moment at which something may change.
     fn arrive(&mut self) {
         while self.taken_ns.get(self.next) == Some(&0) {
             self.next += 1;
         }
         self.is_inside = self.begins_ns.get(self.next) == Some(&self.now_ns);
-        // A gap is met that begins before the step has had all it needs. Right after a moment in free time that
-        // is one, too, that begins just then.
+        // The step meets a gap that begins before the step has had all of its time. In free time
+        // this includes a gap that begins exactly then.
         let had_ns = self.left_ns + self.step_ns + u64::from(!self.is_inside);
-        while self.beyond <= self.begins_ns.len() && self.left_until_beyond_ns < had_ns {
-            if let Some(taken_ns) = self.taken_ns.get(self.beyond) {
-                self.met_ns += taken_ns;
-                let end_ns = self.begins_ns[self.beyond] + taken_ns;
-                self.left_until_beyond_ns += self.begin_ns(self.beyond + 1) - end_ns;
-            }
+        while self.left_until_beyond_ns < had_ns {
+            let taken_ns = self.taken_ns[self.beyond];
+            self.met_ns += taken_ns;
+            let end_ns = self.begins_ns[self.beyond] + taken_ns;
+            self.left_until_beyond_ns += self.begin_ns(self.beyond + 1) - end_ns;
             self.beyond += 1;
         }
     }
 
-    /// What a step that begins now takes beyond its length, nanoseconds.
+    /// Returns the delay of a step that begins now, in nanoseconds.
     pub(super) fn delay_ns(&self) -> u64 {
         match self.is_inside {
             true => self.met_ns - (self.now_ns - self.begins_ns[self.next]),
@@ -119,7 +126,7 @@ impl<'a> Rank<'a> {
         }
     }
 
-    /// When the gap began that it is in.
+    /// Returns the begin of the gap that contains the moment; `None` if there is none.
     pub(super) fn in_gap_since_ns(&self) -> Option<u64> {
         self.is_inside.then(|| self.begins_ns[self.next])
     }

@@ -1,50 +1,52 @@
-//! How late the slowest of many hosts is.
+//! Delay of the slowest of many hosts.
 //!
-//! Hosts that are independent of one another are all no later than x with the product of their chances to be
-//! no later than x, so as many hosts as one likes cost as much as one.
+//! The probability that all independent hosts are no later than x is the product of their
+//! probabilities. So any number of hosts costs as much as one.
 //!
-//! A step begins when the slowest rank of the last one has ended. That is at no moment in a gap of a CPU
-//! whose rank was at work when the gap began: such a gap is waited for. It may be in a gap that began while the
-//! rank waited for others, and has lasted for less than that. So how late the slowest is in one step depends on
-//! how long ranks waited in the last one: these waits are the states of a chain, and what is told is its mean.
+//! A step begins when the slowest rank of the step before has ended. Ranks wait for gaps that began
+//! while their rank was at work, so no step begins in such a gap. A step may begin in a gap that
+//! began while its rank waited for others, and that is younger than that wait. So the delay of a
+//! step depends on the waits in the step before. These waits are the states of a Markov chain, and
+//! the result is the mean of this chain.
 
 use super::delays::{Delays, Layer, next_age_ns};
 use super::grid::cell_of;
 
-/// The chain has come to rest when no state is more or less likely by more than this than a step before.
+/// Largest change of a state's probability in one step at which the chain counts as stationary.
 const STILL: f64 = 1e-9;
 const STEPS_AT_MOST: usize = 10_000;
 
-/// Hosts that are alike.
+/// Hosts of one kind.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Hosts<'a> {
     pub(super) delays: &'a Delays,
     pub(super) count: f64,
 }
 
-/// How late the slowest rank is.
+/// Distribution of the delay of the slowest rank.
 #[derive(Debug, Clone)]
 pub(super) struct Slowest {
-    /// By the grid: how likely the slowest host is in this cell or below; its logarithm.
+    /// For each cell of the grid, the logarithm of the probability that the slowest host is in this
+    /// cell or below.
     log_below: Vec<f64>,
-    /// The mean delay of those that are in a cell, nanoseconds.
+    /// Mean delay in each cell, in nanoseconds.
     means_ns: Vec<f64>,
 }
 
-/// At which moments steps begin: how likely a wait of each length is in the step before.
+/// Moments at which steps begin: the probability of a wait of each length in the step before.
 #[derive(Debug)]
 pub(super) struct Begins {
     waits: Vec<f64>,
 }
 
 impl Begins {
-    /// The delays of a step on this host, as often as they are met.
+    /// Returns the delays of a step on this host, as often as they occur.
     pub(super) fn of(&self, delays: &Delays) -> Layer {
         delays.weighted(&self.weights(delays))
     }
 
-    /// How often moments of each layer of a host are met, of all that there are: what is left over of a
-    /// layer by a wait is less of more, or more of less.
+    /// Returns how often the moments of each layer of a host occur. A wait excludes a part of the
+    /// moments, and the others then occur more often.
     pub(super) fn weights(&self, delays: &Delays) -> Vec<f64> {
         let mut met = vec![0.0; delays.layers.len()];
         for (wait, chance) in self.waits.iter().enumerate() {
@@ -60,11 +62,12 @@ impl Begins {
 }
 
 impl Slowest {
-    /// Of these hosts, on which are so many ranks, and when steps begin on them.
+    /// Computes the delay of the slowest of these hosts with this number of ranks, and the moments
+    /// at which steps begin.
     pub(super) fn of(hosts: &[Hosts<'_>], ranks: u64) -> (Slowest, Begins) {
         let layers = hosts.iter().map(|it| it.delays.layers.len()).max();
         let layers = layers.unwrap_or(0);
-        // After a wait of each length, which are those of the layers.
+        // One state for each wait; the lengths of waits are those of the layers.
         let states = (0..layers.max(1)).map(|wait| {
             let hosts = hosts.iter().map(|it| {
                 let (weights, _) = met_after(it.delays, wait);
@@ -89,7 +92,7 @@ impl Slowest {
         (slowest, begins)
     }
 
-    /// By how likely it is: the mean delay of each cell, nanoseconds, and the chance to be in it.
+    /// Returns for each cell the mean delay, in nanoseconds, and the probability of the cell.
     pub(super) fn cells(&self) -> impl Iterator<Item = (f64, f64)> {
         let mut below = 0.0;
         let cells = self.log_below.iter().zip(&self.means_ns);
@@ -100,7 +103,7 @@ impl Slowest {
         })
     }
 
-    /// Of hosts, each kind with how many there are.
+    /// Computes the delay of the slowest of these hosts; each kind comes with its number.
     pub(super) fn of_layers(hosts: impl Iterator<Item = (Layer, f64)>) -> Slowest {
         let mut log_below: Vec<f64> = Vec::new();
         let mut pooled = Layer::default();
@@ -109,7 +112,7 @@ impl Slowest {
             if log_below.len() < above.len() {
                 log_below.resize(above.len(), 0.0);
             }
-            // Above its last cell a host never is.
+            // A host is never above its last cell.
             for (log_below, above) in log_below.iter_mut().zip(above.iter().skip(1)) {
                 *log_below += count * (-above).ln_1p();
             }
@@ -126,12 +129,12 @@ impl Slowest {
         }
     }
 
-    /// The mean delay of the slowest, nanoseconds.
+    /// Returns the mean delay of the slowest host, in nanoseconds.
     pub(super) fn mean_ns(&self) -> f64 {
         self.cells().map(|(mean_ns, chance)| mean_ns * chance).sum()
     }
 
-    /// One of so many hosts that are alike.
+    /// Returns the delay of one of this number of equal hosts.
     pub(super) fn one_of(&self, hosts: f64) -> Slowest {
         let log_below = self.log_below.iter().map(|it| it / hosts);
         Slowest {
@@ -140,15 +143,16 @@ impl Slowest {
         }
     }
 
-    /// How likely it is in this cell or below.
+    /// Returns the probability that it is in this cell or below.
     fn below(&self, cell: usize) -> f64 {
         self.log_below.get(cell).map_or(1.0, |it| it.exp())
     }
 
-    /// How likely it is later than this, if it is the slowest of so much of all ranks.
+    /// Returns the probability that it is later than this, if it is the slowest of this part of all
+    /// ranks.
     fn is_later_than(&self, ns: u64, part: f64) -> f64 {
         let log_below = self.log_below.get(cell_of(ns)).copied().unwrap_or(0.0);
-        // Never where there are no others, however late this one is.
+        // Without other ranks it is never later.
         if part > 0.0 {
             -(part * log_below).exp_m1()
         } else {
@@ -157,8 +161,9 @@ impl Slowest {
     }
 }
 
-/// How often moments of each layer of a host are met after a wait, and how many these are. A host of which some CPU is
-/// always in a gap has no moment for a short wait: its step begins after the shortest one that has any.
+/// Returns how often moments of each layer of a host occur after a wait, and their number. If some
+/// CPU of a host is always in a gap, a short wait leaves no moment. Its step then begins after the
+/// shortest wait that leaves any.
 fn met_after(delays: &Delays, wait: usize) -> (Vec<f64>, f64) {
     let layers = delays.layers.len();
     let sizes = delays.layers.iter().map(|it| it.moments_ns.iter().sum());
@@ -174,8 +179,9 @@ fn met_after(delays: &Delays, wait: usize) -> (Vec<f64>, f64) {
         .unwrap_or_else(|| after(wait))
 }
 
-/// How often a moment of this layer is one at which a step begins, after a wait that was no longer than
-/// the ages of the layer behind `wait`: those of `wait` itself are shorter, and of those behind it half.
+/// Returns how often a step begins at a moment of this layer after a wait. The wait is as long as
+/// the ages of the layer after `wait`. So gaps of layers up to `wait` are younger than the wait,
+/// and half of the gaps of the next layer are.
 fn weight(layer: usize, wait: usize) -> f64 {
     match layer {
         0 => 1.0,
@@ -185,8 +191,8 @@ fn weight(layer: usize, wait: usize) -> f64 {
     }
 }
 
-/// How likely each state of the chain is in the long run. From each the next wait is that for others, which
-/// are so much of all ranks.
+/// Returns the probability of each state of the chain in the long run. From each state the next
+/// wait is a wait for the others, which are this part of all ranks.
 fn at_rest(states: &[Slowest], others: f64) -> Vec<f64> {
     let next = states.iter().map(|state| {
         let longer = |wait: usize| match wait {

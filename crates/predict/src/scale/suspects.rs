@@ -1,29 +1,29 @@
-//! Who is tried: the prediction is made again as if they had taken nothing.
+//! Suspects: culprits for which the prediction is repeated as if they had taken nothing.
 
 use std::collections::HashMap;
 
-use crate::record::{Culprit, Record};
+use crate::record::{CpuRecord, RecordCulprit};
 
-/// So many that took most, and as many that took most at once.
+/// Number of suspects that took most in all, and of those that took most in one gap.
 const OF_EACH: usize = 3;
 
-/// Somebody who took time on some host.
+/// Culprit on some host.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Suspect {
-    /// Who; a thread whatever its number, which each host gives anew.
-    pub culprit: Culprit,
-    /// All that they took, nanoseconds.
+    /// Culprit; a thread without its number, which differs between hosts.
+    pub culprit: RecordCulprit,
+    /// Total time, in nanoseconds.
     pub total_ns: u64,
-    /// The most they took in one gap, nanoseconds.
+    /// Most time in one gap, in nanoseconds.
     pub most_ns: u64,
-    /// In how many gaps they had part.
+    /// Number of gaps in which they had part.
     pub gaps: u64,
 }
 
-/// Those who took most, and those who took most at once: a long gap that is rare takes little, and is what
-/// many ranks wait for.
-pub(super) fn of<'a>(records: impl Iterator<Item = &'a Record>) -> Vec<Suspect> {
-    let mut all: HashMap<Culprit, Suspect> = HashMap::new();
+/// Returns the culprits that took most in all, and those that took most in one gap. A rare long gap
+/// takes little in all, but many ranks wait for it.
+pub(super) fn of<'a>(records: impl Iterator<Item = &'a CpuRecord>) -> Vec<Suspect> {
+    let mut all: HashMap<RecordCulprit, Suspect> = HashMap::new();
     for record in records {
         for (culprit, taken) in record.culprits().iter().zip(record.by_culprit()) {
             let culprit = culprit.whatever_number();
@@ -40,7 +40,7 @@ pub(super) fn of<'a>(records: impl Iterator<Item = &'a Record>) -> Vec<Suspect> 
     }
     let mut suspects: Vec<Suspect> = all.into_values().collect();
     suspects.sort_by(|a, b| (b.most_ns, &a.culprit).cmp(&(a.most_ns, &b.culprit)));
-    let at_once: Vec<Culprit> = suspects
+    let at_once: Vec<RecordCulprit> = suspects
         .iter()
         .take(OF_EACH)
         .map(|it| it.culprit.clone())

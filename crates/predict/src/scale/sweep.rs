@@ -1,27 +1,27 @@
-//! How late a host ends a step, over all moments at which the step may begin: exactly, in one pass over
-//! the gaps of its CPUs.
+//! Delay of a host, over all moments at which its step may begin: exact, in one pass over the gaps
+//! of its CPUs.
 
 use super::rank::Rank;
 use super::tournament::Tournament;
-use crate::taken::Taken;
+use crate::taken::TakenTime;
 
-/// Moments that follow one another, at which the slowest rank of a host is delayed alike.
+/// Consecutive moments at which the delay of a host's slowest rank follows one rule.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Piece {
-    /// The first of them, CLOCK_MONOTONIC in nanoseconds.
+    /// First moment, CLOCK_MONOTONIC in nanoseconds.
     pub(super) begin_ns: u64,
-    /// How many there are, nanoseconds.
+    /// Number of moments, in nanoseconds.
     pub(super) length_ns: u64,
-    /// The delay of a step that begins at the first, nanoseconds.
+    /// Delay of a step that begins at the first moment, in nanoseconds.
     pub(super) delay_ns: u64,
-    /// Whether a step that begins a nanosecond later is a nanosecond less late, or as late.
+    /// Whether the delay falls by a nanosecond each nanosecond; otherwise it is constant.
     pub(super) falls: bool,
-    /// When the first gap began of those that these moments are in.
+    /// Begin of the oldest gap that contains these moments.
     pub(super) in_gap_since_ns: Option<u64>,
 }
 
 impl Piece {
-    /// Its moments before this one, and those from it on.
+    /// Returns its moments before this one, and those from this one on.
     pub(super) fn cut(self, moment_ns: u64) -> (Option<Piece>, Option<Piece>) {
         let end_ns = self.begin_ns + self.length_ns;
         let cut_ns = moment_ns.clamp(self.begin_ns, end_ns);
@@ -39,7 +39,8 @@ impl Piece {
         (some(before), some(after))
     }
 
-    /// The delay of a step that begins at this moment, which is one of them or the next.
+    /// Returns the delay of a step that begins at this moment, which is one of the piece's moments
+    /// or the next one.
     pub(super) fn delay_at_ns(&self, moment_ns: u64) -> u64 {
         match self.falls {
             true => self.delay_ns - (moment_ns - self.begin_ns),
@@ -48,23 +49,23 @@ impl Piece {
     }
 }
 
-/// Whether a rank's delay is what it is, or falls.
+/// State of all ranks of a host during the pass.
 #[derive(Debug)]
 struct Sweep<'a> {
     ranks: Vec<Rank<'a>>,
-    /// The next change of each, counted back from the end of time.
+    /// Next change of each rank, counted back from the end of time.
     changes: Tournament,
-    /// Delays of those whose CPU is free.
+    /// Delays of the ranks whose CPU is free.
     constant: Tournament,
-    /// When those would end without a step, whose CPU is in a gap.
+    /// For each rank whose CPU is in a gap: the moment at which its delay would have fallen to 0.
     falling: Tournament,
-    /// When the gap began that each is in, counted back from the end of time.
+    /// Begin of the gap of each rank, counted back from the end of time.
     since: Tournament,
 }
 
-/// Hands out all moments at which a step of this length may begin and still end in the runs of
-/// all these CPUs, in their order.
-pub(super) fn sweep(cpus: &[Taken<'_>], step_ns: u64, mut on_piece: impl FnMut(Piece)) {
+/// Reports in order all moments at which a step of this length may begin: without gaps it would end
+/// in the runs of all these CPUs.
+pub(super) fn sweep(cpus: &[TakenTime<'_>], step_ns: u64, mut on_piece: impl FnMut(Piece)) {
     let Some(mut now_ns) = cpus.iter().map(|taken| taken.from_ns).max() else {
         return;
     };
@@ -98,7 +99,7 @@ pub(super) fn sweep(cpus: &[Taken<'_>], step_ns: u64, mut on_piece: impl FnMut(P
 }
 
 impl Sweep<'_> {
-    /// Takes in how this rank is now; `false` where its step would not end in the run any more.
+    /// Updates the state of this rank; `false` if an undisturbed step would end after the run.
     fn look_at(&mut self, place: usize, now_ns: u64) -> bool {
         let rank = &self.ranks[place];
         let Some(change_ns) = rank.change_ns() else {
@@ -116,8 +117,8 @@ impl Sweep<'_> {
         true
     }
 
-    /// Hands out the moments until the next change: the slowest rank may be one in a gap first, and then one
-    /// that is not.
+    /// Reports the moments until the next change. The slowest rank may first be one in a gap, and
+    /// then one that is not.
     fn pieces(&self, from_ns: u64, to_ns: u64, on_piece: &mut impl FnMut(Piece)) {
         let constant_ns = self.constant.best();
         let falling_ns = self.falling.best().saturating_sub(from_ns);
@@ -151,11 +152,11 @@ mod tests {
     use vmnoise_events::Share;
 
     use super::*;
-    use crate::record::{Culprit, Record};
+    use crate::record::{CpuRecord, RecordCulprit};
 
-    fn record(gaps: &[(u64, u64)], from_ns: u64, rest_ns: u64) -> Record {
-        let mut record = Record::new(0);
-        let who = record.culprit(Culprit {
+    fn record(gaps: &[(u64, u64)], from_ns: u64, rest_ns: u64) -> CpuRecord {
+        let mut record = CpuRecord::new(0);
+        let who = record.culprit(RecordCulprit {
             share: Share::Hw,
             name: None,
         });
@@ -169,15 +170,20 @@ mod tests {
         record
     }
 
-    /// By walking: in which of two half nanoseconds the CPU is the rank's, until it has had its step.
-    fn naive_delay_in_halves(taken: &Taken<'_>, begin_in_halves: u64, step_ns: u64) -> Option<u64> {
+    /// Computes the delay by stepping through half nanoseconds, until the rank has had the CPU for
+    /// its step. Nothing is taken after the run. `None` if an undisturbed step would end there.
+    fn naive_delay_in_halves(
+        taken: &TakenTime<'_>,
+        begin_in_halves: u64,
+        step_ns: u64,
+    ) -> Option<u64> {
         let gaps = || taken.begins_ns.iter().zip(taken.taken_ns());
+        if begin_in_halves + 2 * step_ns > 2 * taken.to_ns {
+            return None;
+        }
         let mut had = 0;
         let mut now = begin_in_halves;
         while had < 2 * step_ns {
-            if now >= 2 * taken.to_ns {
-                return None;
-            }
             had += u64::from(
                 !gaps().any(|(from_ns, ns)| (2 * from_ns..2 * (from_ns + ns)).contains(&now)),
             );
@@ -189,16 +195,16 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig { cases: 300, failure_persistence: None, ..ProptestConfig::default() })]
 
-        /// At the middle of each nanosecond, where nothing changes.
+        /// Compares the middle of each nanosecond, where nothing changes.
         #[test]
         fn the_slowest_rank_is_as_late_as_walking_finds(
             cpus in proptest::collection::vec(
                 (proptest::collection::vec((0_u64..9, 0_u64..7), 0..7), 0_u64..5, 0_u64..20), 1..4),
             step_ns in 1_u64..12,
         ) {
-            let records: Vec<Record> = cpus.iter()
+            let records: Vec<CpuRecord> = cpus.iter()
                 .map(|(gaps, from_ns, rest_ns)| record(gaps, 100 + from_ns, *rest_ns)).collect();
-            let taken: Vec<Taken<'_>> = records.iter().map(Record::taken).collect();
+            let taken: Vec<TakenTime<'_>> = records.iter().map(CpuRecord::taken).collect();
             let mut pieces = Vec::new();
             sweep(&taken, step_ns, |piece| pieces.push(piece));
             let mut now_ns = taken.iter().map(|it| it.from_ns).max().unwrap();

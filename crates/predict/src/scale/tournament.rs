@@ -1,15 +1,15 @@
-//! The greatest of some values, of which one after the other changes.
+//! Greatest of some values, of which one after the other changes.
 
-/// A tree of winners: a change costs as many steps as the number of values has doublings.
+/// Tree of winners. A change takes as many steps as the number of values has doublings.
 #[derive(Debug)]
 pub(super) struct Tournament {
-    /// The root is at 1, and the values lie from `first` on.
+    /// The root is at index 1, and the values begin at `first`.
     winners: Vec<u64>,
     first: usize,
 }
 
 impl Tournament {
-    /// So many zeros.
+    /// Returns a tree of this number of zeros.
     pub(super) fn new(count: usize) -> Tournament {
         let first = count.next_power_of_two();
         Tournament {
@@ -18,7 +18,7 @@ impl Tournament {
         }
     }
 
-    /// One of them is now this.
+    /// Changes a value.
     pub(super) fn set(&mut self, place: usize, value: u64) {
         let mut at = self.first + place;
         self.winners[at] = value;
@@ -32,12 +32,12 @@ impl Tournament {
         }
     }
 
-    /// The greatest.
+    /// Returns the greatest value.
     pub(super) fn best(&self) -> u64 {
         self.winners[1]
     }
 
-    /// Where it is; the first one of equals.
+    /// Returns the index of the greatest value; of equal values the first.
     pub(super) fn winner(&self) -> usize {
         let mut at = 1;
         while at < self.first {

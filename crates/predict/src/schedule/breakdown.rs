@@ -1,25 +1,25 @@
-//! The one unseen gap that would break a task.
+//! Shortest unseen gap that would break a task.
 
 use response_time_analysis::supply::SupplyBound;
 
 use super::response;
-use super::task::{Policy, Task};
+use super::task::{PeriodicTask, ScheduleOrder};
 
-/// A gap besides all that was seen.
+/// Gap in addition to all seen gaps.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct BreakdownGap {
-    /// With a shorter one no job is late, nanoseconds.
+    /// Length in nanoseconds; with a shorter gap no job is late.
     pub ns: u64,
-    /// Whether nobody knows what a longer one would do: the recording is too short for it.
+    /// Whether the effect of a longer gap is unknown, because the recording is too short for it.
     pub is_at_least: bool,
 }
 
-/// The shortest gap besides all that was seen with which a job of this task may miss its deadline;
-/// `None` if it may without one. A gap takes no more than its length from any window, so it counts as
-/// a blocking of that length.
+/// Returns the shortest additional gap with which a job of this task may miss its deadline; `None`
+/// if it may without one. A gap takes no more than its length from any window, so it counts as a
+/// blocking of that length.
 pub fn breakdown_gap(
-    policy: Policy,
-    tasks: &[Task],
+    policy: ScheduleOrder,
+    tasks: &[PeriodicTask],
     of: usize,
     supply: &dyn SupplyBound,
     blocking_ns: u64,
@@ -35,7 +35,7 @@ pub fn breakdown_gap(
     if !holds(0) {
         return None;
     }
-    // A job that waits for its whole deadline is not done by then.
+    // A job that waits for its whole deadline is late.
     let (mut holds_ns, mut breaks_ns) = (0, deadline_ns);
     while breaks_ns - holds_ns > 1 {
         let middle_ns = holds_ns + (breaks_ns - holds_ns) / 2;

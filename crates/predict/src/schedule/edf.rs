@@ -8,11 +8,11 @@ use response_time_analysis::supply::SupplyBound;
 use response_time_analysis::time::{Duration, Offset, Service};
 
 use super::offsets::{done_after, longest, refuse_many};
-use super::task::Task;
+use super::task::PeriodicTask;
 
-/// As [`super::response`]; the bound, and the busy window.
+/// Returns the bound and the busy window, as [`super::response`] does.
 pub(super) fn response(
-    tasks: &[Task],
+    tasks: &[PeriodicTask],
     of: usize,
     supply: &dyn SupplyBound,
     blocking: Service,
@@ -24,12 +24,12 @@ pub(super) fn response(
         blocking + needed.sum::<Service>()
     };
     let busy = search(supply, limit, all)?.max(begins_blocked(tasks, task, blocking));
-    let latest = tasks.iter().map(Task::deadline).max();
+    let latest = tasks.iter().map(PeriodicTask::deadline).max();
     refuse_many(tasks, busy + latest.unwrap_or_else(Duration::zero))?;
     let own = task.demand();
     let tail = task.tail_cost();
     let bounds = offsets(tasks, of, busy).into_iter().map(|arrival| {
-        // Deadlines are compared by what they are for a job that comes at this offset.
+        // Deadlines are compared with the deadline of a job that arrives at this offset.
         let last = arrival.closed_since_time_zero() + task.deadline();
         let jobs = own.service_needed(arrival.closed_since_time_zero()) - tail;
         let blocked = blocking + blocked_at(tasks, task, arrival);
@@ -45,16 +45,17 @@ pub(super) fn response(
     Ok((longest(bounds)?, busy))
 }
 
-/// For how long a job of a later deadline, which has begun, keeps one off that comes at this offset.
-fn blocked_at(tasks: &[Task], task: &Task, arrival: Offset) -> Service {
+/// Returns the longest time for which a job with a later deadline, which has begun, blocks a job
+/// that arrives at this offset.
+fn blocked_at(tasks: &[PeriodicTask], task: &PeriodicTask, arrival: Offset) -> Service {
     let deadline = arrival.since_time_zero() + task.deadline();
     let later = tasks.iter().filter(|it| it.deadline() > deadline);
     let sections = later.map(|it| it.longest_section() - Service::epsilon());
     sections.max().unwrap_or_else(Service::none)
 }
 
-/// How long a busy window may be that begins with a job of a later deadline.
-fn begins_blocked(tasks: &[Task], task: &Task, blocking: Service) -> Duration {
+/// Returns the longest busy window that begins with a job of a later deadline.
+fn begins_blocked(tasks: &[PeriodicTask], task: &PeriodicTask, blocking: Service) -> Duration {
     let later = tasks.iter().filter(|it| it.deadline() > task.deadline());
     let lengths = later.map(|late| {
         let before = tasks.iter().filter(|it| it.deadline() <= late.deadline());
@@ -68,9 +69,9 @@ fn begins_blocked(tasks: &[Task], task: &Task, blocking: Service) -> Duration {
     lengths.max().unwrap_or_else(Duration::zero)
 }
 
-/// Where the worst arrival may be: where jobs of its own come, where others come whose deadlines are
-/// as late, and where a later deadline stops to block.
-fn offsets(tasks: &[Task], of: usize, busy: Duration) -> BTreeSet<Offset> {
+/// Returns the offsets at which the worst arrival may be: where own jobs arrive, where jobs of
+/// others arrive with the same deadline, and where a later deadline stops to block.
+fn offsets(tasks: &[PeriodicTask], of: usize, busy: Duration) -> BTreeSet<Offset> {
     let task = &tasks[of];
     let end = Offset::from_time_zero(busy);
     let mut offsets = BTreeSet::new();
@@ -95,7 +96,7 @@ fn offsets(tasks: &[Task], of: usize, busy: Duration) -> BTreeSet<Offset> {
     offsets
 }
 
-/// What [`Duration`] has not.
+/// Subtraction that [`Duration`] does not have.
 trait CheckedSub: Sized {
     fn checked_sub(self, less: Self) -> Option<Self>;
 }

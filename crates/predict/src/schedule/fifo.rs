@@ -6,16 +6,16 @@ use response_time_analysis::supply::SupplyBound;
 use response_time_analysis::time::{Duration, Offset, Service};
 
 use super::offsets::{done_after, longest, refuse_many};
-use super::task::{Demand, Task};
+use super::task::{Demand, PeriodicTask};
 
-/// As [`super::response`]; the bound, and the busy window.
+/// Returns the bound and the busy window, as [`super::response`] does.
 pub(super) fn response(
-    tasks: &[Task],
+    tasks: &[PeriodicTask],
     supply: &dyn SupplyBound,
     blocking: Service,
     limit: Duration,
 ) -> Result<(Duration, Duration), SearchFailure> {
-    let demands: Vec<Demand<'_>> = tasks.iter().map(Task::demand).collect();
+    let demands: Vec<Demand<'_>> = tasks.iter().map(PeriodicTask::demand).collect();
     let all = Slice::of(&demands);
     let busy = search(supply, limit, |window| {
         blocking + all.service_needed(window)

@@ -1,4 +1,4 @@
-//! Fixed priorities: who has the higher one goes first.
+//! Fixed priorities: the task with the higher one goes first.
 
 use response_time_analysis::demand::{RequestBound, step_offsets};
 use response_time_analysis::fixed_point::{SearchFailure, search};
@@ -6,11 +6,11 @@ use response_time_analysis::supply::SupplyBound;
 use response_time_analysis::time::{Duration, Offset, Service};
 
 use super::offsets::{done_after, longest, refuse_many};
-use super::task::{Demand, Task};
+use super::task::{Demand, PeriodicTask};
 
-/// As [`super::response`]; the bound, and the busy window.
+/// Returns the bound and the busy window, as [`super::response`] does.
 pub(super) fn response(
-    tasks: &[Task],
+    tasks: &[PeriodicTask],
     of: usize,
     supply: &dyn SupplyBound,
     blocking: Service,

@@ -1,79 +1,85 @@
-//! What may be said of each task.
+//! Verdicts on tasks.
 
 use response_time_analysis::fixed_point::SearchFailure;
-use vmnoise_events::coverage::{BlindSpot, Hides, Question};
+use vmnoise_events::coverage::{BlindSpot, HiddenKind, Question};
 
 use super::breakdown::{BreakdownGap, breakdown_gap};
-use super::task::{Policy, Task};
+use super::task::{PeriodicTask, ScheduleOrder};
 use super::{Response, jobs_in, response};
 use crate::supply::MeasuredSupply;
 
-/// Were windows alike and independent, the next one would be worse than all of so many with less than
-/// one percent. A window is as long as a busy one, and as a period: each job has one.
+/// Required number of windows. If windows were alike and independent, the next one would be worse
+/// than all of these with a probability below one percent. A window is as long as a busy window,
+/// and as a period, so each job has one.
 pub const WINDOWS: u64 = 100;
 
-/// Jobs that come less often meet windows of the supply as any others do: these need not be farther apart, in nanoseconds.
+/// Longest period that counts, in nanoseconds. Jobs that come less often meet windows like those of
+/// other jobs, so these need not be farther apart.
 const LONGEST_PERIOD_NS: u64 = 1_000_000_000;
 
-/// A miss that comes more often than once in so many windows is not seen in any of them in one case of a hundred: for
-/// small rates the logarithm of 100.
+/// Expected number of misses of which none is seen in one case of a hundred: the logarithm of 100,
+/// for small rates.
 const UNSEEN_ONCE_IN_A_HUNDRED: f64 = 4.605;
 
-/// Each job in a busy window is looked at, and a pass over all gaps for each: so many of both together take no
-/// noticeable time, some fifty times over.
+/// Largest product of jobs in a busy window and gaps for an exact search. Each job takes a pass
+/// over all gaps, and the search repeats this some fifty times. Up to this product it takes no
+/// noticeable time.
 const EXACT_LOOKS: u64 = 1_000_000;
 
-/// Whether a task keeps its deadline with what was recorded.
+/// Verdict on a task.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub enum Verdict {
-    /// Each of its jobs would have been done in time, whenever they had come.
+pub enum DeadlineVerdict {
+    /// Each of its jobs would have been done in time, whenever it had come.
     Holds,
-    /// Some of its jobs might not have been.
+    /// Some of its jobs might have missed their deadline.
     MayMiss,
-    /// In the long run the tasks need more than was left.
+    /// In the long run the tasks need more CPU time than was left.
     Overloads {
-        /// The part of the time that they need.
+        /// Part of the time that they need.
         needs: f64,
-        /// The part that was left.
+        /// Part of the time that was left.
         left: f64,
     },
     /// The recording is too short.
     TooShort {
-        /// How long it would have to be, nanoseconds; `None` if that is not known either.
+        /// Required length, in nanoseconds; `None` if unknown.
         needs_ns: Option<u64>,
     },
-    /// The recording could not see what would decide it.
+    /// A blind spot of the recording decides.
     Blind,
-    /// More jobs would have to be looked at than anybody waits for.
+    /// Too many jobs would have to be examined.
     TooMany,
 }
 
-/// A task, judged.
+/// Verdict on a task, with its figures.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Judged {
-    /// What of it is bounded; `None` if nothing is, within the recording's length.
+pub struct TaskVerdict {
+    /// Bounds of its response; `None` if there is none within the recording's length.
     pub response: Option<Response>,
-    /// Whether it keeps its deadline.
-    pub verdict: Verdict,
-    /// The shortest gap that nobody saw with which it might not; `None` where it may not already.
+    /// Verdict.
+    pub verdict: DeadlineVerdict,
+    /// Shortest unseen gap that could break its deadline; `None` if the deadline may be missed
+    /// without one.
     pub breakdown_gap: Option<BreakdownGap>,
-    /// How many windows, each as long as its busy one and as its period, follow one another in what was
-    /// recorded; `None` without a bound.
+    /// Number of consecutive windows in the recordings, each as long as its busy window and its
+    /// period; `None` without a bound.
     pub windows: Option<u64>,
-    /// Of a task that holds: misses that come more often than once in so long would have been seen with 99 %; nanoseconds.
+    /// If the task holds: misses that come more often than once in this time would have been seen
+    /// with 99 %, in nanoseconds.
     pub excluded_every_ns: Option<u64>,
-    /// What the recordings could not see that decides it.
+    /// Blind spots on which the verdict depends.
     pub blind_spots: Vec<BlindSpot>,
 }
 
-/// Judges each task of a set. `blocking_ns` as in [`response`]; `blind_spots`: what the recordings could not see.
+/// Judges each task of a set. `blocking_ns` is that of [`response`]; `blind_spots` returns the
+/// blind spots of the recordings.
 pub fn judge(
-    policy: Policy,
-    tasks: &[Task],
+    policy: ScheduleOrder,
+    tasks: &[PeriodicTask],
     supply: &MeasuredSupply<'_>,
     blocking_ns: u64,
     blind_spots: &dyn Fn(Question) -> Vec<BlindSpot>,
-) -> Vec<Judged> {
+) -> Vec<TaskVerdict> {
     let limit_ns = supply.longest_run_ns();
     let of = |of: usize| {
         let found = match overload(policy, tasks, of, supply) {
@@ -91,37 +97,37 @@ pub fn judge(
         let (counted, hidden): (Vec<_>, Vec<_>) =
             blind_spots(Question::TakenFrom(tasks[of].scheduled(policy)))
                 .into_iter()
-                .partition(|it| it.hides() == Hides::StatedTime);
+                .partition(|it| it.hides() == HiddenKind::StatedTime);
         let windows = found.as_ref().ok().map(|it| supply.windows(window_ns(it)));
         let verdict = match (&found, windows) {
-            (Err(verdict @ Verdict::TooShort { .. }), _) => match holds_as_seen() {
-                true => Verdict::Blind,
+            (Err(verdict @ DeadlineVerdict::TooShort { .. }), _) => match holds_as_seen() {
+                true => DeadlineVerdict::Blind,
                 false => *verdict,
             },
             (Err(verdict), _) => *verdict,
             (Ok(found), _) if found.bound_ns > deadline_ns => match holds_as_seen() {
-                true => Verdict::Blind,
-                false => Verdict::MayMiss,
+                true => DeadlineVerdict::Blind,
+                false => DeadlineVerdict::MayMiss,
             },
-            (Ok(_), _) if !hidden.is_empty() => Verdict::Blind,
-            (Ok(found), Some(windows)) if windows < WINDOWS => Verdict::TooShort {
+            (Ok(_), _) if !hidden.is_empty() => DeadlineVerdict::Blind,
+            (Ok(found), Some(windows)) if windows < WINDOWS => DeadlineVerdict::TooShort {
                 needs_ns: Some(window_ns(found).saturating_mul(WINDOWS)),
             },
-            (Ok(_), _) => Verdict::Holds,
+            (Ok(_), _) => DeadlineVerdict::Holds,
         };
         let response = found.ok().filter(|it| it.bound_ns <= deadline_ns);
         let gap = response.and_then(|it| gap(policy, tasks, of, supply, blocking_ns, it));
         let is_bounded = response.is_some();
         let blind_spots = match verdict {
-            Verdict::Blind if is_bounded => hidden,
-            Verdict::Blind => [counted, hidden].concat(),
+            DeadlineVerdict::Blind if is_bounded => hidden,
+            DeadlineVerdict::Blind => [counted, hidden].concat(),
             _ => Vec::new(),
         };
         let holds = found
             .ok()
             .zip(windows)
-            .filter(|_| verdict == Verdict::Holds);
-        Judged {
+            .filter(|_| verdict == DeadlineVerdict::Holds);
+        TaskVerdict {
             response: found.ok(),
             verdict,
             breakdown_gap: gap,
@@ -135,36 +141,40 @@ pub fn judge(
     (0..tasks.len()).map(of).collect()
 }
 
-/// Why no bound was found.
-fn unbounded(failure: SearchFailure) -> Verdict {
+/// Returns why no bound was found.
+fn unbounded(failure: SearchFailure) -> DeadlineVerdict {
     match failure {
-        SearchFailure::DivergenceLimitExceeded { .. } => Verdict::TooShort { needs_ns: None },
-        SearchFailure::AssumptionViolated => Verdict::TooMany,
+        SearchFailure::DivergenceLimitExceeded { .. } => {
+            DeadlineVerdict::TooShort { needs_ns: None }
+        }
+        SearchFailure::AssumptionViolated => DeadlineVerdict::TooMany,
     }
 }
 
-/// Whether those that go before a task need more with it than was left.
+/// Returns a verdict if a task, and the tasks that go before it, need more than was left.
 fn overload(
-    policy: Policy,
-    tasks: &[Task],
+    policy: ScheduleOrder,
+    tasks: &[PeriodicTask],
     of: usize,
     supply: &MeasuredSupply<'_>,
-) -> Option<Verdict> {
-    let goes_before =
-        |it: &&Task| policy != Policy::FixedPriority || it.priority >= tasks[of].priority;
+) -> Option<DeadlineVerdict> {
+    let goes_before = |it: &&PeriodicTask| {
+        policy != ScheduleOrder::FixedPriority || it.priority >= tasks[of].priority
+    };
     let needs: f64 = tasks
         .iter()
         .filter(goes_before)
-        .map(Task::utilisation)
+        .map(PeriodicTask::utilisation)
         .sum();
     let left = supply.rate();
-    (needs > left).then_some(Verdict::Overloads { needs, left })
+    (needs > left).then_some(DeadlineVerdict::Overloads { needs, left })
 }
 
-/// Exactly where that is cheap, and else from below by the lengths that were asked.
+/// Returns the breakdown gap: exact if that is cheap, otherwise a lower bound from the requested
+/// lengths.
 fn gap(
-    policy: Policy,
-    tasks: &[Task],
+    policy: ScheduleOrder,
+    tasks: &[PeriodicTask],
     of: usize,
     supply: &MeasuredSupply<'_>,
     blocking_ns: u64,

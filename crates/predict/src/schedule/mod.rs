@@ -1,9 +1,9 @@
-//! Whether tasks keep their deadlines with what a CPU left them.
+//! Whether tasks meet their deadlines with the CPU time that was left.
 //!
 //! The equations are those of the analyses that the PROSA project has verified for processors of
-//! restricted supply (`prosa.results.rta.rs`; abstract response-time analysis: Bozhko and Brandenburg,
-//! ECRTS 2020), which the Python package `response-time-analysis` evaluates. Demand, arrivals and the
-//! search for fixed points are those of the crate of that name.
+//! restricted supply (`prosa.results.rta.rs`; abstract response-time analysis: Bozhko and
+//! Brandenburg, ECRTS 2020). The Python package `response-time-analysis` evaluates them. Demand,
+//! arrivals and the search for fixed points come from the crate of that name.
 
 mod breakdown;
 mod edf;
@@ -18,24 +18,24 @@ use response_time_analysis::supply::SupplyBound;
 use response_time_analysis::time::{Duration, Service};
 
 pub use breakdown::{BreakdownGap, breakdown_gap};
-pub use judge::{Judged, Verdict, WINDOWS, judge};
-pub use task::{Policy, Preemption, Task, TaskSet};
+pub use judge::{DeadlineVerdict, TaskVerdict, WINDOWS, judge};
+pub use task::{PeriodicTask, Preemption, ScheduleOrder, TaskSet};
 
-/// How late a job may be done.
+/// Bound of a job's response time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Response {
-    /// From its arrival on, nanoseconds; no job takes longer.
+    /// Longest time from a job's arrival to its end, in nanoseconds.
     pub bound_ns: u64,
-    /// How long the CPU is busy with jobs that are not later than one of this task, at most;
-    /// nanoseconds.
+    /// Longest time for which the CPU is busy with jobs that are not later than one of this task,
+    /// in nanoseconds.
     pub busy_window_ns: u64,
 }
 
-/// More jobs in a busy window are not looked at.
+/// Largest number of jobs in a busy window that are examined.
 const MOST_JOBS: u64 = 100_000;
 
-/// How many jobs of all tasks come in a window at most.
-fn jobs_in(tasks: &[Task], window_ns: u64) -> u64 {
+/// Returns the largest number of jobs of all tasks that arrive in a window.
+fn jobs_in(tasks: &[PeriodicTask], window_ns: u64) -> u64 {
     let window = Duration::from(window_ns);
     let jobs = tasks
         .iter()
@@ -45,14 +45,14 @@ fn jobs_in(tasks: &[Task], window_ns: u64) -> u64 {
 
 /// Bounds the response times of one task of a set.
 ///
-/// `blocking_ns`: for how long nobody of the set has the CPU at the begin of a busy window, besides
-/// what the supply says (the latency of timers, in the papers' way).
+/// `blocking_ns` is the time at the begin of a busy window for which no task of the set has the
+/// CPU, in addition to the supply. In the papers this is the latency of timers.
 ///
 /// # Errors
-/// If there is no bound below `limit_ns`, or more jobs than anybody waits for had to be looked at.
+/// If there is no bound below `limit_ns`, or too many jobs would have to be examined.
 pub fn response(
-    policy: Policy,
-    tasks: &[Task],
+    policy: ScheduleOrder,
+    tasks: &[PeriodicTask],
     of: usize,
     supply: &dyn SupplyBound,
     blocking_ns: u64,
@@ -61,9 +61,11 @@ pub fn response(
     let blocking = Service::from(blocking_ns);
     let limit = Duration::from(limit_ns);
     let (bound, busy_window) = match policy {
-        Policy::FixedPriority => fixed_priority::response(tasks, of, supply, blocking, limit)?,
-        Policy::Edf => edf::response(tasks, of, supply, blocking, limit)?,
-        Policy::Fifo => fifo::response(tasks, supply, blocking, limit)?,
+        ScheduleOrder::FixedPriority => {
+            fixed_priority::response(tasks, of, supply, blocking, limit)?
+        }
+        ScheduleOrder::Edf => edf::response(tasks, of, supply, blocking, limit)?,
+        ScheduleOrder::Fifo => fifo::response(tasks, supply, blocking, limit)?,
     };
     Ok(Response {
         bound_ns: bound.into(),

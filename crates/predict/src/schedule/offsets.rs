@@ -1,21 +1,22 @@
-//! What the analyses share: a job that comes some time after a busy window began.
+//! Common parts of the analyses: a job that arrives some time after the begin of a busy window.
 
 use response_time_analysis::fixed_point::{SearchFailure, SearchResult, search};
 use response_time_analysis::supply::SupplyBound;
 use response_time_analysis::time::{Duration, Offset, Service};
 
-use super::{MOST_JOBS, Task, jobs_in};
+use super::{MOST_JOBS, PeriodicTask, jobs_in};
 
-/// Each job of a busy window is looked at.
-pub(super) fn refuse_many(tasks: &[Task], busy: Duration) -> Result<(), SearchFailure> {
+/// Returns an error if a busy window has too many jobs to examine each of them.
+pub(super) fn refuse_many(tasks: &[PeriodicTask], busy: Duration) -> Result<(), SearchFailure> {
     match jobs_in(tasks, busy.into()) > MOST_JOBS {
         true => Err(SearchFailure::AssumptionViolated),
         false => Ok(()),
     }
 }
 
-/// How long after its arrival at this offset a job is done. It begins its last part, which nobody
-/// preempts and for which it needs `tail` more, once `until_then` was left in as long a window.
+/// Returns how long after its arrival at this offset a job is done. Its last part cannot be
+/// preempted and needs `tail` more. It begins once `until_then` was left in a window of this
+/// length.
 pub(super) fn done_after(
     supply: &dyn SupplyBound,
     arrival: Offset,
@@ -34,7 +35,7 @@ pub(super) fn done_after(
     Ok(done.max(begun).saturating_sub(arrival.since_time_zero()))
 }
 
-/// The longest of all; the first that has none.
+/// Returns the longest of all bounds, or the first error.
 pub(super) fn longest(mut bounds: impl Iterator<Item = SearchResult>) -> SearchResult {
     bounds.try_fold(Duration::zero(), |longest, bound| Ok(longest.max(bound?)))
 }

@@ -1,4 +1,4 @@
-//! What is asked of a CPU.
+//! Tasks of a CPU.
 
 use std::fmt;
 use std::rc::Rc;
@@ -8,31 +8,32 @@ use response_time_analysis::demand::RBF;
 use response_time_analysis::time::{Duration, Service};
 use response_time_analysis::wcet::Scalar;
 
-/// Who goes first.
+/// Scheduling policy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Policy {
-    /// SCHED_FIFO and SCHED_RR: the task of the higher priority, and of equal ones any.
+pub enum ScheduleOrder {
+    /// SCHED_FIFO and SCHED_RR: the task with the higher priority goes first; of equal priorities
+    /// any task.
     FixedPriority,
-    /// SCHED_DEADLINE: the job whose deadline is earlier.
+    /// SCHED_DEADLINE: the job with the earlier deadline goes first.
     Edf,
-    /// All of one priority: the job that came first.
+    /// All tasks have one priority: the job that came first goes first.
     Fifo,
 }
 
-/// Where a job can be preempted.
+/// Places at which a job can be preempted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Preemption {
     /// Anywhere.
     Full,
-    /// Nowhere, once it runs.
+    /// Nowhere, once the job runs.
     None,
-    /// Anywhere but in sections of at most so long, which may be anywhere; nanoseconds.
+    /// Anywhere except in sections of at most this length, in nanoseconds. They may be anywhere.
     Sections(u64),
-    /// At points between sections that are known: the longest of them, and the last; nanoseconds.
+    /// At known points between sections. Lengths are in nanoseconds.
     Points {
-        /// No section is longer.
+        /// Length of the longest section.
         longest_ns: u64,
-        /// The last one is so long.
+        /// Length of the last section.
         last_ns: u64,
     },
 }
@@ -40,32 +41,33 @@ pub enum Preemption {
 /// Tasks that share a CPU.
 #[derive(Debug)]
 pub struct TaskSet {
-    /// Who of them goes first.
-    pub policy: Policy,
-    /// At least one.
-    pub tasks: Vec<Task>,
+    /// Policy that decides which task goes first.
+    pub policy: ScheduleOrder,
+    /// Tasks; at least one.
+    pub tasks: Vec<PeriodicTask>,
 }
 
-/// One task: jobs that come, each of which has to be done by its deadline.
+/// Task: a series of jobs, each of which must be done by its deadline.
 #[derive(Clone)]
-pub struct Task {
-    /// What it is called.
+pub struct PeriodicTask {
+    /// Name.
     pub name: String,
-    /// What a job takes of the CPU at most, nanoseconds; not 0.
+    /// Longest CPU time of a job, in nanoseconds; not 0.
     pub cost_ns: u64,
-    /// How many jobs come in a window at most.
+    /// Bound of the number of jobs that arrive in a window.
     pub arrivals: Rc<dyn ArrivalBound>,
-    /// How far apart they are in the long run at least, nanoseconds; not 0.
+    /// Least average distance between jobs in the long run, in nanoseconds; not 0.
     pub period_ns: u64,
-    /// By when after its arrival a job has to be done, nanoseconds; not 0.
+    /// Time after its arrival by which a job must be done, in nanoseconds; not 0.
     pub deadline_ns: u64,
-    /// The higher goes first, as in Linux; of a fixed-priority set alone.
+    /// Priority, of which the higher one goes first, as in Linux. It is only used for fixed
+    /// priorities.
     pub priority: u32,
-    /// Where it can be preempted.
+    /// Places at which its jobs can be preempted.
     pub preemption: Preemption,
 }
 
-impl fmt::Debug for Task {
+impl fmt::Debug for PeriodicTask {
     fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             to,
@@ -75,28 +77,29 @@ impl fmt::Debug for Task {
     }
 }
 
-/// What all jobs of a task need in a window.
+/// CPU time that all jobs of a task need in a window.
 pub(super) type Demand<'a> = RBF<&'a dyn ArrivalBound, Scalar>;
 
-impl Task {
-    /// The same, of which each job may come this much late: so jobs come closer together.
-    pub fn late_by(&self, ns: u64) -> Task {
+impl PeriodicTask {
+    /// Returns the task with jobs that may each arrive this much later. So jobs may come closer
+    /// together.
+    pub fn late_by(&self, ns: u64) -> PeriodicTask {
         let arrivals = self.arrivals.clone_with_jitter(Duration::from(ns));
-        Task {
+        PeriodicTask {
             arrivals: Rc::from(arrivals),
             ..self.clone()
         }
     }
 
-    /// How Linux schedules it in a set of this policy. Where no priority is known, that is the lowest behind which a
-    /// recorder can be.
-    pub fn scheduled(&self, policy: Policy) -> vmnoise_events::Policy {
+    /// Returns the policy with which Linux schedules the task in a set of this policy. If its
+    /// priority is unknown, this is the lowest one below which a recorder can be.
+    pub fn scheduled(&self, policy: ScheduleOrder) -> vmnoise_events::Policy {
         match policy {
-            Policy::FixedPriority => {
+            ScheduleOrder::FixedPriority => {
                 vmnoise_events::Policy::Fifo(i32::try_from(self.priority).unwrap_or(i32::MAX))
             }
-            Policy::Fifo => vmnoise_events::Policy::Fifo(2),
-            Policy::Edf => vmnoise_events::Policy::Deadline {
+            ScheduleOrder::Fifo => vmnoise_events::Policy::Fifo(2),
+            ScheduleOrder::Edf => vmnoise_events::Policy::Deadline {
                 runtime_ns: self.cost_ns,
                 period_ns: self.period_ns,
             },
@@ -115,7 +118,7 @@ impl Task {
         Duration::from(self.deadline_ns)
     }
 
-    /// For how long a job that has begun can keep all others off, at most.
+    /// Returns the longest time for which a job that has begun can keep all others from running.
     pub(super) fn longest_section(&self) -> Service {
         match self.preemption {
             Preemption::Full => Service::epsilon(),
@@ -126,7 +129,7 @@ impl Task {
         }
     }
 
-    /// What a job still needs at most once nobody can preempt it any more.
+    /// Returns the most CPU time that a job still needs once it can no longer be preempted.
     pub(super) fn tail_cost(&self) -> Service {
         match self.preemption {
             Preemption::None => self.cost() - Service::epsilon(),
@@ -137,7 +140,7 @@ impl Task {
         }
     }
 
-    /// What it needs of the CPU in the long run, as a part of its time.
+    /// Returns the part of the CPU's time that the task needs in the long run.
     pub fn utilisation(&self) -> f64 {
         self.cost_ns as f64 / self.period_ns as f64
     }

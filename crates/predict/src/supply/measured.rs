@@ -1,63 +1,64 @@
-//! The supply-bound function of recordings, as response-time analysis asks for it.
+//! Supply-bound function of recordings, for response-time analyses.
 
 use std::cell::RefCell;
-use std::collections::BTreeMap;
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BinaryHeap};
 use std::thread;
 
 use response_time_analysis::supply::SupplyBound;
 use response_time_analysis::time::{Duration, Service};
 
 use super::windows::{Worst, longest_for, taken_in_turn, worst_window};
-use crate::taken::Taken;
+use crate::taken::TakenTime;
 use crate::unseen::Unseen;
 
-/// So many lengths are asked for to draw the function.
+/// Number of lengths for which the function is drawn.
 const DRAWN: u32 = 240;
 
-/// The shortest of them, nanoseconds.
+/// Shortest of these lengths, in nanoseconds.
 const SHORTEST_NS: u64 = 1_000;
 
-/// Longer than any run: no time that is asked for.
+/// Length that is longer than any run and any requested time.
 pub const NEVER_NS: u64 = u64::MAX / 4;
 
-/// The least time that a CPU left in any window of any of these runs: exact for each length that is
-/// asked for, which takes one pass over all gaps, and is kept. What went by unseen counts as taken where it
-/// does most harm.
+/// Least time that a CPU left in any window of any of these runs. It is exact for each requested
+/// length. A request takes one pass over all gaps, and its result is kept. Unobserved time counts
+/// as taken where it does most harm.
 #[derive(Debug)]
 pub struct MeasuredSupply<'a> {
-    pub(super) runs: Vec<Taken<'a>>,
-    /// Of each run; empty if all of them were looked at all the time.
+    pub(super) runs: Vec<TakenTime<'a>>,
+    /// Unobserved time of each run; empty if all runs were observed all the time.
     pub(super) unseen: Vec<Unseen<'a>>,
     asked: RefCell<BTreeMap<u64, u64>>,
     times: RefCell<BTreeMap<u64, u64>>,
 }
 
-/// The window of some length that may have left least.
+/// Window of some length that may have left least.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct WorstOfRuns {
-    /// The place of its run.
+    /// Index of its run.
     pub run: usize,
-    /// Where it is, and what was taken in it.
+    /// Position of the window, and the time that was taken in it.
     pub window: Worst,
-    /// What may have been taken in it besides, while nobody looked; nanoseconds.
+    /// Unobserved time in it, in nanoseconds, which may also have been taken.
     pub unseen_ns: u64,
 }
 
 impl WorstOfRuns {
-    /// What its task may have lost, nanoseconds.
+    /// Returns the time that its task may have lost, in nanoseconds.
     pub fn lost_ns(&self) -> u64 {
         self.window.taken_ns + self.unseen_ns
     }
 }
 
 impl<'a> MeasuredSupply<'a> {
-    /// Of one CPU, in one or more runs.
-    pub fn new(runs: Vec<Taken<'a>>) -> MeasuredSupply<'a> {
+    /// Takes one or more runs of one CPU.
+    pub fn new(runs: Vec<TakenTime<'a>>) -> MeasuredSupply<'a> {
         MeasuredSupply::with_unseen(runs, Vec::new())
     }
 
-    /// Of one CPU, in one or more runs, with what went by unseen in each of them.
-    pub fn with_unseen(runs: Vec<Taken<'a>>, unseen: Vec<Unseen<'a>>) -> MeasuredSupply<'a> {
+    /// Takes one or more runs of one CPU, with the unobserved time of each of them.
+    pub fn with_unseen(runs: Vec<TakenTime<'a>>, unseen: Vec<Unseen<'a>>) -> MeasuredSupply<'a> {
         MeasuredSupply {
             runs,
             unseen,
@@ -66,49 +67,51 @@ impl<'a> MeasuredSupply<'a> {
         }
     }
 
-    /// The longest run, nanoseconds: of longer windows nothing is known.
+    /// Returns the length of the longest run, in nanoseconds. Longer windows are unknown.
     pub fn longest_run_ns(&self) -> u64 {
-        self.runs.iter().map(Taken::span_ns).max().unwrap_or(0)
+        self.runs.iter().map(TakenTime::span_ns).max().unwrap_or(0)
     }
 
-    /// How long all runs were, nanoseconds.
+    /// Returns the length of all runs together, in nanoseconds.
     pub fn span_ns(&self) -> u64 {
-        self.runs.iter().map(Taken::span_ns).sum()
+        self.runs.iter().map(TakenTime::span_ns).sum()
     }
 
-    /// What was left over all runs, as a part of their time; of no time none.
+    /// Returns the part of all runs that was left; 0 if they have no length.
     pub fn rate(&self) -> f64 {
-        let taken_ns: u64 = self.runs.iter().map(Taken::total_ns).sum();
+        let taken_ns: u64 = self.runs.iter().map(TakenTime::total_ns).sum();
         match self.span_ns() {
             0 => 0.0,
             span_ns => (span_ns - taken_ns) as f64 / span_ns as f64,
         }
     }
 
-    /// As if nothing had been taken while nobody looked.
+    /// Returns the supply as if nothing had been taken in unobserved time.
     pub fn as_seen(&self) -> MeasuredSupply<'a> {
         MeasuredSupply::new(self.runs.clone())
     }
 
-    /// What went by unseen in a window of this length at most, nanoseconds; in any of the runs.
+    /// Returns the largest unobserved time in a window of this length, in nanoseconds, in any of
+    /// the runs.
     pub fn unseen_at_most_ns(&self, length_ns: u64) -> u64 {
         let of_runs = self.unseen.iter().map(|it| it.at_most_ns(length_ns));
         of_runs.max().unwrap_or(0)
     }
 
-    /// What went by unseen in one of the runs, in a window of this length at most; nanoseconds.
+    /// Returns the largest unobserved time in a window of this length of one run, in nanoseconds.
     fn unseen_ns(&self, run: usize, length_ns: u64) -> u64 {
         let unseen = self.unseen.get(run);
         unseen.map_or(0, |it| it.at_most_ns(length_ns))
     }
 
-    /// Gaps of all runs.
+    /// Returns the number of gaps of all runs.
     pub fn gaps(&self) -> usize {
         self.runs.iter().map(|run| run.begins_ns.len()).sum()
     }
 
-    /// The most that was taken in a window of this length, nanoseconds, in the first eighth of each run,
-    /// in its first quarter, in its first half and in all of it; `None` where that part is shorter.
+    /// Returns the most time that was taken in a window of this length, in nanoseconds: in the
+    /// first eighth of each run, the first quarter, the first half, and all of it. `None` if that
+    /// part is shorter than the window.
     pub fn growth_ns(&self, length_ns: u64) -> [Option<u64>; 4] {
         [0.125, 0.25, 0.5, 1.0].map(|part| {
             let worst = self.first(part).worst(length_ns);
@@ -116,36 +119,44 @@ impl<'a> MeasuredSupply<'a> {
         })
     }
 
-    /// What was taken in windows of this length that follow one another, nanoseconds; at most so many, and
-    /// then evenly spread over all runs.
-    pub fn taken_in_turn_ns(&self, length_ns: u64, most: usize) -> Vec<u64> {
-        let every = self.windows(length_ns).div_ceil(most.max(1) as u64);
+    /// Returns the number of consecutive windows of this length in the runs, and the largest times
+    /// that were taken in one of them, in nanoseconds; at most `most` of these.
+    pub fn largest_in_turn_ns(&self, length_ns: u64, most: usize) -> (u64, Vec<u64>) {
         let turns = self
             .runs
             .iter()
             .flat_map(|run| taken_in_turn(run, length_ns));
-        turns.step_by(every.max(1) as usize).collect()
+        let (mut windows, mut largest) = (0, BinaryHeap::new());
+        for taken_ns in turns {
+            windows += 1;
+            largest.push(Reverse(taken_ns));
+            if largest.len() > most {
+                largest.pop();
+            }
+        }
+        let largest = largest.into_iter().map(|Reverse(ns)| ns);
+        (windows, largest.collect())
     }
 
-    /// The runs, each cut to its first part.
+    /// Returns the runs, each cut to its first part.
     fn first(&self, part: f64) -> MeasuredSupply<'a> {
         MeasuredSupply::new(self.runs.iter().map(|run| run.first(part)).collect())
     }
 
-    /// The window of this length in which most was taken, and the place of its run; `None` if no run is so
-    /// long. A shorter run that lost more than any window of a longer one counts, too: as if nothing had
-    /// been taken once it was over.
+    /// Returns the window of this length in which most was taken, and the index of its run; `None`
+    /// if no run is so long. A shorter run that lost more than any window of a longer one counts,
+    /// too, as if nothing had been taken after its end.
     pub fn worst(&self, length_ns: u64) -> Option<WorstOfRuns> {
         if length_ns > self.longest_run_ns() {
             return None;
         }
-        let whole = |run: &Taken<'_>| Worst {
+        let whole = |run: &TakenTime<'_>| Worst {
             begin_ns: run.from_ns,
             taken_ns: run.total_ns(),
         };
         let worst = self.runs.iter().enumerate().map(|(run, taken)| {
             let window = worst_window(taken, length_ns).unwrap_or_else(|| whole(taken));
-            // Both together take no more than all of it.
+            // Both together are no longer than the window.
             let room_ns = length_ns - window.taken_ns;
             let unseen_ns = self.unseen_ns(run, length_ns).min(room_ns);
             WorstOfRuns {
@@ -154,15 +165,16 @@ impl<'a> MeasuredSupply<'a> {
                 unseen_ns,
             }
         });
-        // The first of equals, as within a run.
+        // Of equal windows the first one counts, as within a run.
         worst.reduce(|worst, other| match other.lost_ns() > worst.lost_ns() {
             true => other,
             false => worst,
         })
     }
 
-    /// The least that was left in a window of this length, nanoseconds; of one that is longer than all
-    /// runs, what was left in the longest that they have.
+    /// Returns the least time that was left in a window of this length, in nanoseconds. If the
+    /// window is longer than all runs, it is the least time for a window as long as the longest
+    /// run.
     pub fn least_ns(&self, length_ns: u64) -> u64 {
         let length_ns = length_ns.min(self.longest_run_ns());
         if let Some(least_ns) = self.asked.borrow().get(&length_ns) {
@@ -174,9 +186,9 @@ impl<'a> MeasuredSupply<'a> {
         least_ns
     }
 
-    /// A length of which every window left so much, nanoseconds: the least one, if nothing went by unseen.
-    /// [`NEVER_NS`] if none did. A run that never left so much would have had to go on for at least as long as it
-    /// lacks.
+    /// Returns a length for which every window left this time, in nanoseconds. It is the least one
+    /// if no time was unobserved. [`NEVER_NS`] if no window did. A run that never left this time
+    /// would have had to go on for at least as long as it lacks.
     pub fn length_for_ns(&self, supply_ns: u64) -> u64 {
         if let Some(length_ns) = self.times.borrow().get(&supply_ns) {
             return *length_ns;
@@ -191,7 +203,7 @@ impl<'a> MeasuredSupply<'a> {
         length_ns
     }
 
-    /// The same of one run, and whether it is so long.
+    /// Returns the length for one run, and whether the run is so long.
     fn length_of_run(&self, run: usize, supply_ns: u64) -> (u64, bool) {
         let taken = &self.runs[run];
         let mut unseen_ns = 0;
@@ -199,7 +211,7 @@ impl<'a> MeasuredSupply<'a> {
             let asked_ns = supply_ns.saturating_add(unseen_ns);
             let found = longest_for(taken, asked_ns);
             let length_ns = found.unwrap_or_else(|| asked_ns.saturating_add(taken.total_ns()));
-            // The longer the window, the more of it may have gone by unseen.
+            // In a longer window more time may have been unobserved.
             let now_ns = self.unseen_ns(run, length_ns);
             if now_ns <= unseen_ns {
                 return (length_ns, found.is_some());
@@ -208,16 +220,18 @@ impl<'a> MeasuredSupply<'a> {
         }
     }
 
-    /// How many windows of this length follow one another in the runs.
+    /// Returns the number of consecutive windows of this length in the runs.
     pub fn windows(&self, length_ns: u64) -> u64 {
         let of_runs = self.runs.iter().map(|run| run.span_ns() / length_ns.max(1));
         of_runs.sum()
     }
 
-    /// At least so much was left in a window of this length, by what was asked so far. What a window
-    /// leaves grows with its length, and by no more than that; so between two lengths that were asked
-    /// it is no less than the shorter one left, nor less than the longer one left without the
-    /// difference.
+    /// Returns a lower bound of the time that was left in a window of this length, from the lengths
+    /// that were requested so far.
+    ///
+    /// The time that a window leaves grows with its length, and by no more than the length does. So
+    /// between two requested lengths it is no less than the time of the shorter one. It is also no
+    /// less than the time of the longer one minus the difference of the lengths.
     pub fn at_least_ns(&self, length_ns: u64) -> u64 {
         let asked = self.asked.borrow();
         let shorter = asked.range(..=length_ns).next_back();
@@ -229,13 +243,13 @@ impl<'a> MeasuredSupply<'a> {
         by_shorter_ns.max(by_longer_ns)
     }
 
-    /// The least length for which [`MeasuredSupply::at_least_ns`] is so much.
+    /// Returns the least length for which [`MeasuredSupply::at_least_ns`] is this time.
     pub(super) fn at_least_length_ns(&self, supply_ns: u64) -> Option<u64> {
         if supply_ns == 0 {
             return Some(0);
         }
-        // Down from the first length that was asked and left so much the bound falls with the length, as far as the one
-        // that was asked before.
+        // Below the first requested length that left this time, the bound falls with the length, as
+        // far as the length that was requested before it.
         let asked = self.asked.borrow();
         let mut longer_ns = 0;
         for (length_ns, least_ns) in asked.iter() {
@@ -248,8 +262,8 @@ impl<'a> MeasuredSupply<'a> {
         None
     }
 
-    /// Lengths from a microsecond to the longest run, evenly spaced by their logarithms, with the
-    /// least that was left in each; on all CPUs of this machine.
+    /// Returns lengths from a microsecond to the longest run, evenly spaced by their logarithms,
+    /// with the least time that was left in each. The computation uses all CPUs of this machine.
     pub fn drawn(&self) -> Vec<(u64, u64)> {
         let lengths_ns = drawn_lengths_ns(self.longest_run_ns());
         let is_new = |length_ns: &u64| !self.asked.borrow().contains_key(length_ns);
@@ -276,7 +290,7 @@ impl<'a> MeasuredSupply<'a> {
     }
 }
 
-/// As many as are drawn, each once.
+/// Returns the lengths that are drawn, each once.
 fn drawn_lengths_ns(longest_ns: u64) -> Vec<u64> {
     let steps = f64::from(DRAWN - 1);
     let ratio = (longest_ns as f64 / SHORTEST_NS as f64).max(1.0);

@@ -1,8 +1,8 @@
-//! The measured supply-bound function: the least time that a CPU left to its task in any window of
-//! a given length.
+//! Measured supply-bound function: the least time that a CPU left to its task in any window of a
+//! given length.
 //!
-//! Source of the notion: Shin and Lee, "Periodic resource model for compositional real-time
-//! guarantees", RTSS 2003. What is measured is a bound of what was recorded, and of nothing else.
+//! Source of the function: Shin and Lee, "Periodic resource model for compositional real-time
+//! guarantees", RTSS 2003. The measured function only bounds the recorded time.
 
 mod bounded_delay;
 mod measured;
@@ -11,7 +11,7 @@ mod windows;
 
 pub use bounded_delay::BoundedDelay;
 pub use measured::{MeasuredSupply, NEVER_NS, WorstOfRuns};
-pub use stepped::Stepped;
+pub use stepped::SupplySteps;
 pub use windows::{Worst, longest_for, taken_in_turn, worst_window};
 
 #[cfg(test)]

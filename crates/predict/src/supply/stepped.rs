@@ -1,22 +1,23 @@
-//! The function by what was asked of it so far, from below: no pass over all gaps for each length.
+//! Lower bound of the function from the lengths that were requested so far: it needs no pass over
+//! all gaps for each length.
 
 use response_time_analysis::supply::SupplyBound;
 use response_time_analysis::time::{Duration, Service};
 
 use super::measured::{MeasuredSupply, NEVER_NS};
 
-/// As [`MeasuredSupply::at_least_ns`] says, for all lengths.
+/// [`MeasuredSupply::at_least_ns`] for all lengths.
 #[derive(Debug)]
-pub struct Stepped<'a>(&'a MeasuredSupply<'a>);
+pub struct SupplySteps<'a>(&'a MeasuredSupply<'a>);
 
 impl MeasuredSupply<'_> {
-    /// From below, by the lengths that were asked.
-    pub fn stepped(&self) -> Stepped<'_> {
-        Stepped(self)
+    /// Returns the lower bound from the lengths that were requested.
+    pub fn stepped(&self) -> SupplySteps<'_> {
+        SupplySteps(self)
     }
 }
 
-impl SupplyBound for Stepped<'_> {
+impl SupplyBound for SupplySteps<'_> {
     fn provided_service(&self, delta: Duration) -> Service {
         Service::from(self.0.at_least_ns(delta.into()))
     }

@@ -1,17 +1,17 @@
-//! Against a second, naive implementation that tries every window.
+//! Comparison with a naive implementation that tries every window.
 
 use proptest::prelude::*;
 use vmnoise_events::Share;
 
 use super::{BoundedDelay, MeasuredSupply, Worst, longest_for, taken_in_turn, worst_window};
-use crate::record::{Culprit, Record};
-use crate::taken::Taken;
+use crate::record::{CpuRecord, RecordCulprit};
+use crate::taken::TakenTime;
 
-/// A run from 100 on, of gaps `pause` after one another, of which `ours` is taken by one culprit and
-/// the rest by another.
-fn record(gaps: &[(u64, u64, u64)], rest_ns: u64) -> Record {
-    let mut record = Record::new(3);
-    let of = |name: &str| Culprit {
+/// Returns a run that begins at 100, with gaps at a distance of `pause` each. One culprit takes
+/// `ours` of each gap, and another one the rest.
+fn record(gaps: &[(u64, u64, u64)], rest_ns: u64) -> CpuRecord {
+    let mut record = CpuRecord::new(3);
+    let of = |name: &str| RecordCulprit {
         share: Share::Thread,
         name: Some(name.into()),
     };
@@ -28,8 +28,8 @@ fn record(gaps: &[(u64, u64, u64)], rest_ns: u64) -> Record {
     record
 }
 
-/// What a window holds at most, wherever in its gap time was taken.
-fn held_ns(taken: &Taken<'_>, begin_ns: u64, length_ns: u64) -> u64 {
+/// Returns the largest time that a window may contain, wherever in its gap the time was taken.
+fn held_ns(taken: &TakenTime<'_>, begin_ns: u64, length_ns: u64) -> u64 {
     let end_ns = begin_ns + length_ns;
     let gaps = taken.begins_ns.iter().zip(taken.lengths_ns);
     let held = gaps.zip(taken.taken_ns()).map(|((from_ns, ns), taken_ns)| {
@@ -41,7 +41,7 @@ fn held_ns(taken: &Taken<'_>, begin_ns: u64, length_ns: u64) -> u64 {
     held.sum()
 }
 
-fn naive_worst_ns(taken: &Taken<'_>, length_ns: u64) -> Option<u64> {
+fn naive_worst_ns(taken: &TakenTime<'_>, length_ns: u64) -> Option<u64> {
     let last_ns = taken.to_ns.checked_sub(length_ns)?;
     let begins = taken.from_ns..=last_ns;
     begins.map(|it| held_ns(taken, it, length_ns)).max()
@@ -131,11 +131,11 @@ proptest! {
     #[test]
     fn two_runs_leave_what_the_worse_one_leaves((a, rest_a) in gaps(), (b, rest_b) in gaps(), asked in 0_u64..200) {
         let records = [record(&a, rest_a), record(&b, rest_b)];
-        let supply = MeasuredSupply::new(records.iter().map(Record::taken).collect());
+        let supply = MeasuredSupply::new(records.iter().map(CpuRecord::taken).collect());
         let longest_ns = supply.longest_run_ns();
         for length_ns in 0..=longest_ns {
-            // A run that is over lost all that it lost.
-            let taken = records.iter().map(Record::taken);
+            // After its end a run has lost all of its taken time.
+            let taken = records.iter().map(CpuRecord::taken);
             let taken_ns = taken.map(|it| naive_worst_ns(&it, length_ns).unwrap_or(it.total_ns()));
             prop_assert_eq!(supply.least_ns(length_ns), length_ns - taken_ns.max().unwrap());
         }
@@ -144,7 +144,7 @@ proptest! {
             let first = (0..=longest_ns).find(|it| supply.least_ns(*it) >= supply_ns);
             prop_assert_eq!((length_ns <= longest_ns).then_some(length_ns), first);
         }
-        let stepped = MeasuredSupply::new(records.iter().map(Record::taken).collect());
+        let stepped = MeasuredSupply::new(records.iter().map(CpuRecord::taken).collect());
         stepped.least_ns(asked);
         stepped.least_ns(longest_ns);
         for length_ns in 0..=longest_ns {
@@ -158,7 +158,14 @@ proptest! {
         for taken in [record.taken(), record.taken_by(|it| it.name.as_deref() == Some("ours"))] {
             let begins = (0..taken.span_ns() / length_ns).map(|nth| taken.from_ns + nth * length_ns);
             let expected: Vec<u64> = begins.map(|it| held_ns(&taken, it, length_ns)).collect();
-            prop_assert_eq!(taken_in_turn(&taken, length_ns).collect::<Vec<_>>(), expected);
+            prop_assert_eq!(taken_in_turn(&taken, length_ns).collect::<Vec<_>>(), expected.clone());
+            let supply = MeasuredSupply::new(vec![taken]);
+            let (windows, mut largest) = supply.largest_in_turn_ns(length_ns, 3);
+            largest.sort_unstable();
+            let mut ascending = expected;
+            ascending.sort_unstable();
+            prop_assert_eq!(windows, ascending.len() as u64);
+            prop_assert_eq!(largest, ascending.split_off(ascending.len().saturating_sub(3)));
         }
     }
 
@@ -219,15 +226,15 @@ proptest! {
 
 #[test]
 fn a_gap_that_overlaps_the_one_before_is_cut() {
-    let mut record = Record::new(0);
-    let who = record.culprit(Culprit {
+    let mut record = CpuRecord::new(0);
+    let who = record.culprit(RecordCulprit {
         share: Share::Hw,
         name: None,
     });
     record.push(10, 10, [(who, 10)].into_iter());
     record.push(15, 10, [(who, 10)].into_iter());
     record.measured(0, 22);
-    // The second one has five behind the first, and the run ends with it.
+    // The second gap has five after the first one, and the run ends with it.
     assert_eq!(record.taken().total_ns(), 15);
     assert_eq!(record.span_ns(), 25);
     let worst = worst_window(&record.taken(), 15);
@@ -242,8 +249,8 @@ fn a_gap_that_overlaps_the_one_before_is_cut() {
 
 #[test]
 fn a_gap_inside_of_the_one_before_takes_nothing_and_hides_no_later_one() {
-    let mut record = Record::new(0);
-    let who = record.culprit(Culprit {
+    let mut record = CpuRecord::new(0);
+    let who = record.culprit(RecordCulprit {
         share: Share::Hw,
         name: None,
     });
@@ -256,27 +263,18 @@ fn a_gap_inside_of_the_one_before_takes_nothing_and_hides_no_later_one() {
 
 #[test]
 fn what_went_by_unseen_counts_where_it_may_have_been() {
-    let mut record = Record::new(0);
+    let mut record = CpuRecord::new(0);
     record.push(1_000, 10, std::iter::empty());
     record.measured(0, 4_096);
     record.unseen_in(0, 2_048, 7);
     record.unseen_in(2_048, 4_096, 2);
-    // Five of these nobody can place.
+    // Five of these have no known interval.
     let unseen = record.unseen(14);
     let supply = MeasuredSupply::with_unseen(vec![record.taken()], vec![unseen]);
-    // All of ten is in the gap; of 64 it may be all that is placed in one stretch and its neighbour, and the rest.
+    // A window of 10 is all gap. A window of 64 may contain all unobserved time of an interval and
+    // its neighbour, and the time without an interval.
     assert_eq!(supply.least_ns(10), 0);
     assert_eq!(supply.least_ns(64), 64 - 10 - 14);
     assert_eq!(supply.as_seen().least_ns(64), 64 - 10);
     assert_eq!(supply.length_for_ns(40), 64);
-}
-
-/// A window is taken whole in the second half of the run alone.
-#[test]
-fn windows_are_spread_over_all_of_a_run() {
-    let record = record(&[(50, 50, 50)], 0);
-    let supply = MeasuredSupply::new(vec![record.taken()]);
-    assert_eq!(supply.taken_in_turn_ns(10, 10), [[0; 5], [10; 5]].concat());
-    // Every third of ten.
-    assert_eq!(supply.taken_in_turn_ns(10, 4), [0, 0, 10, 10]);
 }

@@ -1,33 +1,35 @@
-//! Over all windows of one run, exactly and in one pass.
+//! Search over all windows of one run, exact and in one pass.
 //!
-//! Move a window to the right: what it loses at its left edge is a gap's only where less of that gap
-//! is inside than was taken in it. So a window that holds as much as any other can be moved, without
-//! holding less, until what was taken in some gap is just inside at its left edge, or until the run
-//! ends at its right one. These windows are all there is to look at.
+//! Move a window to the right. At its left edge it loses time of a gap only if less of that gap is
+//! inside than was taken in it. So a window with most taken time can be moved without losing any,
+//! until one of two things happens: the taken time of some gap is just inside at its left edge, or
+//! the run ends at its right edge. It is enough to visit these windows.
 //!
-//! Where in a gap time was taken is known only if all of it was. Otherwise it lies where it does most
-//! harm: at the end of the gap for a window that begins in it, at the begin for one that ends in it.
+//! Where in a gap time was taken is known only if all of the gap was. Otherwise the time is where
+//! it does most harm: at the end of the gap for a window that begins in it, and at its begin for a
+//! window that ends in it.
 
 use std::ops::Range;
 
-use crate::taken::{BLOCK, Taken};
+use crate::taken::{BLOCK, TakenTime};
 
-/// The window of some length that holds most.
+/// Window of some length in which most was taken.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Worst {
-    /// Its begin, CLOCK_MONOTONIC in nanoseconds.
+    /// Begin, CLOCK_MONOTONIC in nanoseconds.
     pub begin_ns: u64,
-    /// What was taken in it, nanoseconds.
+    /// Time taken in it, in nanoseconds.
     pub taken_ns: u64,
 }
 
-/// The window of this length in which most was taken; the first one of equals. `None` of a length
-/// that the run does not have.
+/// Returns the window of this length in which most was taken; of equal windows the first. `None` if
+/// the run is shorter.
 ///
-/// Windows that begin in one block of gaps hold no more than all gaps from the block's first to the last that begins
-/// in any of them. Where that is no more than what is known already, none of them is looked at: most are not, of
-/// lengths that hold many gaps.
-pub fn worst_window(taken: &Taken<'_>, length_ns: u64) -> Option<Worst> {
+/// Windows that begin in one block of gaps contain no more than all gaps from the block's first one
+/// to the last one that begins in any of these windows. If this is no more than the largest result
+/// so far, none of these windows is visited. For lengths that contain many gaps, most windows are
+/// skipped.
+pub fn worst_window(taken: &TakenTime<'_>, length_ns: u64) -> Option<Worst> {
     if length_ns > taken.span_ns() {
         return None;
     }
@@ -68,33 +70,34 @@ pub fn worst_window(taken: &Taken<'_>, length_ns: u64) -> Option<Worst> {
     Some(search.worst)
 }
 
-/// Of how many blocks the first gaps are looked at together. What windows of n gaps hold differs by the order of the
-/// square root of n gaps: a bound that is too high by a small part of that rules most of them out.
+/// Returns the number of blocks whose first gaps are visited together. Windows of n gaps differ by
+/// the order of the square root of n gaps. So a bound that is too high by a small part of that
+/// still excludes most of them.
 fn blocks_at_once(gaps: u64, length_ns: u64, span_ns: u64) -> usize {
     let in_a_window = u128::from(gaps) * u128::from(length_ns) / u128::from(span_ns.max(1));
     (in_a_window.isqrt() as usize / (8 * BLOCK)).max(1)
 }
 
-/// Windows of one length.
+/// Search over windows of one length.
 struct Search<'a> {
-    taken: &'a Taken<'a>,
+    taken: &'a TakenTime<'a>,
     length_ns: u64,
     last_begin_ns: u64,
     worst: Worst,
 }
 
-/// The first gap that does not begin in the window any more, and what was taken in those before it, from the
-/// first on that does.
+/// State of a search: the first gap that begins after the window, and the time taken in the gaps of
+/// the window before it.
 type Open = (usize, u64);
 
 impl Search<'_> {
-    /// A window begins where what was taken in this gap is just inside.
+    /// Returns the begin of the window for which the time taken in this gap is just inside.
     fn begin_ns(&self, gap: usize) -> u64 {
         let taken = self.taken;
         taken.begins_ns[gap] + taken.lengths_ns[gap] - taken.taken_ns()[gap]
     }
 
-    /// Looks at windows that begin in these gaps, each from what is known of the one before.
+    /// Visits windows that begin in these gaps. Each one uses the state of the one before.
     fn look_at(&mut self, firsts: Range<usize>, open: Option<Open>) -> Option<Open> {
         let (begins_ns, taken_ns) = (self.taken.begins_ns, self.taken.taken_ns());
         let lengths_ns = self.taken.lengths_ns;
@@ -127,7 +130,8 @@ impl Search<'_> {
         Some((next, inside_ns))
     }
 
-    /// The last block that begins in the window of a block's first gap, and what was taken before it.
+    /// Returns the last block that begins in the window of a block's first gap, and the time taken
+    /// before that block.
     fn open(&self, first: usize) -> Open {
         let end_ns = self.begin_ns(first).saturating_add(self.length_ns);
         let block = first / BLOCK;
@@ -146,12 +150,12 @@ impl Search<'_> {
     }
 }
 
-/// What the last window of this length holds.
-fn held_at_the_end(taken: &Taken<'_>, length_ns: u64) -> u64 {
+/// Returns the time taken in the last window of this length.
+fn held_at_the_end(taken: &TakenTime<'_>, length_ns: u64) -> u64 {
     let begin_ns = taken.to_ns - length_ns;
     let gaps = taken.begins_ns.len();
     let first = taken.begins_ns.partition_point(|it| *it < begin_ns);
-    // The gap before that one may reach into it.
+    // The gap before this one may reach into the window.
     let cut_ns = first.checked_sub(1).map_or(0, |cut| {
         let end_ns = taken.begins_ns[cut] + taken.lengths_ns[cut];
         taken.taken_ns()[cut].min(end_ns.saturating_sub(begin_ns))
@@ -159,9 +163,9 @@ fn held_at_the_end(taken: &Taken<'_>, length_ns: u64) -> u64 {
     cut_ns + taken.in_gaps_ns(first..gaps)
 }
 
-/// What was taken in one window of this length after the other, from the run's begin on; of what is taken in
-/// a part of a gap, as much as lies in the window at most.
-pub fn taken_in_turn(taken: &Taken<'_>, length_ns: u64) -> impl Iterator<Item = u64> {
+/// Returns the time taken in consecutive windows of this length, from the run's begin. If a gap was
+/// taken only in part, a window counts as much of it as may be in the window.
+pub fn taken_in_turn(taken: &TakenTime<'_>, length_ns: u64) -> impl Iterator<Item = u64> {
     let length_ns = length_ns.max(1);
     let gaps = taken.begins_ns.iter().zip(taken.lengths_ns);
     let gaps = gaps.zip(taken.taken_ns());
@@ -183,15 +187,16 @@ pub fn taken_in_turn(taken: &Taken<'_>, length_ns: u64) -> impl Iterator<Item = 
     })
 }
 
-/// The least length of which every window left at least so much; `None` if the whole run left less.
-pub fn longest_for(taken: &Taken<'_>, supply_ns: u64) -> Option<u64> {
+/// Returns the least length for which every window left at least this time; `None` if the whole run
+/// left less.
+pub fn longest_for(taken: &TakenTime<'_>, supply_ns: u64) -> Option<u64> {
     let (begins_ns, lengths_ns, taken_ns) = (taken.begins_ns, taken.lengths_ns, taken.taken_ns());
     let mut longest_ns = back_from_the_end(taken, supply_ns)?;
     let (mut next, mut inside_ns) = (0, 0);
     for first in 0..begins_ns.len() {
         let begin_ns = begins_ns[first] + lengths_ns[first] - taken_ns[first];
-        // What is left until a gap begins is less than is asked for: all of what it takes is to be
-        // waited for.
+        // The time that is left until a gap begins is less than requested, so the window must also
+        // contain the time that the gap takes.
         while next < begins_ns.len()
             && begins_ns[next].saturating_sub(begin_ns) < supply_ns.saturating_add(inside_ns)
         {
@@ -212,8 +217,8 @@ pub fn longest_for(taken: &Taken<'_>, supply_ns: u64) -> Option<u64> {
     Some(longest_ns)
 }
 
-/// How long the last window is that left so much.
-fn back_from_the_end(taken: &Taken<'_>, supply_ns: u64) -> Option<u64> {
+/// Returns the length of the last window that left this time.
+fn back_from_the_end(taken: &TakenTime<'_>, supply_ns: u64) -> Option<u64> {
     let mut inside_ns = 0;
     for gap in (0..taken.begins_ns.len()).rev() {
         let end_ns = taken.begins_ns[gap] + taken.lengths_ns[gap];

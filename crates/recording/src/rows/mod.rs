@@ -11,8 +11,8 @@ use arrow_array::types::{
 use arrow_array::{Array, MapArray, RecordBatch, StringArray};
 use arrow_buffer::{NullBuffer, ScalarBuffer};
 use vmnoise_events::{
-    Activity, ActivityKind, Anchor, Event, Finish, FinishReason, Gap, InterferenceCounts, Loss,
-    LossKind, OwnCost, PostedInterrupts, Source, SourceId, Tally,
+    Activity, ActivityKind, Anchor, CpuTally, Event, Finish, FinishReason, Gap, InterferenceCounts,
+    Loss, LossKind, OwnCost, PostedInterrupts, Source, SourceId,
 };
 
 use crate::schema::{counter, event};
@@ -220,14 +220,14 @@ impl Rows {
         })
     }
 
-    fn tally(&self, row: usize) -> Result<Tally, String> {
-        let mut tally = Tally {
+    fn tally(&self, row: usize) -> Result<CpuTally, String> {
+        let mut tally = CpuTally {
             cpu: self.cpu.get(row)?,
             first_tsc: self.start_tsc.get(row)?,
             last_tsc: self.end_tsc.get(row)?,
             interference: self.interference_counts(row)?,
             posted: self.posted_interrupts(row)?,
-            ..Tally::default()
+            ..CpuTally::default()
         };
         for (name, value) in self.counters(row) {
             let field = match name {

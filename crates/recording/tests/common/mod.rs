@@ -1,16 +1,16 @@
 //! Facts, streams of events, and reading back, for all tests here.
 
 use vmnoise_events::*;
-use vmnoise_recording::{Ending, ReadError, Reader, Writer};
+use vmnoise_recording::{ReadError, RecordingEnd, RecordingReader, Writer};
 
 /// Returns facts with all kinds of values.
 pub fn facts() -> RunFacts {
     RunFacts {
         tool_version: "0.1.0".into(),
-        workload: Workload::Microvm,
+        workload: MeasuringCommand::Microvm,
         started_at: "2026-01-02T03:04:05Z".into(),
         rank: Some(1_000_000),
-        options: Options {
+        options: RunOptions {
             cpus: vec![1, 3],
             duration_ns: 10_000_000_000,
             threshold_ns: 1_000,
@@ -110,13 +110,13 @@ pub fn one_of_each() -> Vec<Event> {
             source: SourceId(0),
             steal_ns: 60,
         }),
-        Event::Tally(Tally {
+        Event::Tally(CpuTally {
             cpu: 1,
             first_tsc: 900,
             last_tsc: 99_000,
-            ..Tally::default()
+            ..CpuTally::default()
         }),
-        Event::Tally(Tally {
+        Event::Tally(CpuTally {
             cpu: 3,
             first_tsc: 900,
             last_tsc: 99_000,
@@ -287,9 +287,9 @@ pub fn record(events: &[Event], flush_every: usize) -> Vec<u8> {
 }
 
 /// Reads these bytes; returns the events and the ending.
-pub fn replay(bytes: &[u8]) -> (Vec<Event>, Result<Ending, ReadError>) {
+pub fn replay(bytes: &[u8]) -> (Vec<Event>, Result<RecordingEnd, ReadError>) {
     let mut events = Vec::new();
-    let end = Reader::new(bytes)
+    let end = RecordingReader::new(bytes)
         .and_then(|mut reader| reader.for_each(&mut |event| events.push(event.clone())));
     (events, end)
 }

@@ -1,7 +1,7 @@
 //! Axes with readable times and parts.
 
 use serde_json::{Value, json};
-use vmnoise_judge::compare::{Kind, Unit};
+use vmnoise_judge::compare::{RecordingKind, Unit};
 
 /// Lengths in seconds on a logarithmic scale: `20µs`.
 pub(super) fn lengths(title: &str) -> Value {
@@ -42,10 +42,10 @@ pub(super) const fn scale(unit: Unit) -> f64 {
 }
 
 /// Axis of a figure.
-pub(super) fn of_figures(kind: Kind, unit: Unit) -> Value {
+pub(super) fn of_figures(kind: RecordingKind, unit: Unit) -> Value {
     match (unit, kind) {
-        (Unit::Percent, Kind::Exits) => plain("% of the vCPUs’ time"),
-        (Unit::Percent, Kind::Gaps | Kind::Wakeups) => plain("% of the runtime"),
+        (Unit::Percent, RecordingKind::Exits) => plain("% of the vCPUs’ time"),
+        (Unit::Percent, RecordingKind::Gaps | RecordingKind::Wakeups) => plain("% of the runtime"),
         (Unit::PerSecond, _) => plain("per second"),
         (Unit::Nanoseconds, _) => plain_lengths("length"),
     }

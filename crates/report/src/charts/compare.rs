@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 use serde_json::json;
-use vmnoise_judge::compare::{Measured, Row, Verdict, figures_of};
+use vmnoise_judge::compare::{ComparisonVerdict, FigureRow, RunFigures, figures_of};
 
 use super::two_groups::two_groups;
 use super::{Chart, View, axes};
@@ -26,8 +26,8 @@ fn effects(page: &ComparePage<'_>) -> Chart {
             .rows
             .iter()
             .filter(|row| row.is_any() && row.delta.is_some());
-        let rows: Vec<&Row> = reported.rev().collect();
-        let trace = |name: &str, verdict: Verdict, colour: &'static str| {
+        let rows: Vec<&FigureRow> = reported.rev().collect();
+        let trace = |name: &str, verdict: ComparisonVerdict, colour: &'static str| {
             let of = rows.iter().filter(|row| row.verdict == verdict);
             let (x, y): (Vec<f64>, Vec<Cow<'_, str>>) = of
                 .map(|row| (row.delta.unwrap_or(0.0), row.figure.name()))
@@ -39,8 +39,8 @@ fn effects(page: &ComparePage<'_>) -> Chart {
         };
         let names: Vec<Cow<'_, str>> = rows.iter().map(|row| row.figure.name()).collect();
         let traces = vec![
-            trace("different", Verdict::Different, "#e4572e"),
-            trace("not shown", Verdict::NotShown, "#7f8f9f"),
+            trace("different", ComparisonVerdict::Different, "#e4572e"),
+            trace("not shown", ComparisonVerdict::NotShown, "#7f8f9f"),
         ];
         let layout = json!({
             "height": 120 + 24 * names.len(),
@@ -64,7 +64,7 @@ fn effects(page: &ComparePage<'_>) -> Chart {
 }
 
 fn windows(page: &ComparePage<'_>) -> Chart {
-    let runs: Vec<&Measured> = page.runs.iter().map(|run| run.measured).collect();
+    let runs: Vec<&RunFigures> = page.runs.iter().map(|run| run.measured).collect();
     let views = figures_of(&runs).into_iter().filter_map(|figure| {
         let mut traces = Vec::new();
         let mut any = false;

@@ -6,11 +6,11 @@ use vmnoise_explain::{floor_ns, next_floor_ns};
 
 use super::{Chart, View, axes, drawn};
 use crate::figures::{duration, part_of, percent, sum, times};
-use crate::run::Run;
+use crate::run::ReportedRun;
 use crate::tables::some_of;
 
 /// Returns the number of moments by length.
-pub(super) fn histogram(run: &Run) -> Chart {
+pub(super) fn histogram(run: &ReportedRun) -> Chart {
     let lengths = &run.gathered.lengths;
     let mut views = Vec::new();
     let all: Vec<&Histogram<u64>> = lengths.iter().collect();
@@ -31,7 +31,7 @@ pub(super) fn histogram(run: &Run) -> Chart {
     }
 }
 
-fn steps(run: &Run, name: &str, lengths: &[&Histogram<u64>]) -> View {
+fn steps(run: &ReportedRun, name: &str, lengths: &[&Histogram<u64>]) -> View {
     let mut counts = std::collections::BTreeMap::new();
     for bucket in lengths.iter().flat_map(|it| it.iter_recorded()) {
         let length_ns = bucket.value_iterated_to();
@@ -86,7 +86,7 @@ fn power_above(count: u64) -> f64 {
 }
 
 /// Returns the part of moments that are longer than each length.
-pub(super) fn tail(run: &Run) -> Chart {
+pub(super) fn tail(run: &ReportedRun) -> Chart {
     let lanes = drawn(run);
     let lengths = &run.gathered.lengths;
     let lines = lanes
@@ -108,7 +108,7 @@ pub(super) fn tail(run: &Run) -> Chart {
 }
 
 /// Returns a chart that compares several runs.
-pub(crate) fn beside(runs: &[Run]) -> Option<Chart> {
+pub(crate) fn beside(runs: &[ReportedRun]) -> Option<Chart> {
     let lines: Vec<(String, Vec<(u64, u64)>)> = runs
         .iter()
         .filter(|run| run.gathered.count() > 0)

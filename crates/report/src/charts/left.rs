@@ -4,12 +4,12 @@ use serde_json::json;
 
 use super::{Chart, View, axes, drawn};
 use crate::figures::duration;
-use crate::run::Run;
+use crate::run::ReportedRun;
 use crate::tables::some_of;
 
 /// Draws the least time left in a window of each length, in percent; without views if it is
 /// unknown.
-pub(super) fn left(run: &Run) -> Chart {
+pub(super) fn left(run: &ReportedRun) -> Chart {
     let lanes = drawn(run);
     let lines = run.left.iter().filter(|(lane, _)| lanes.contains(lane));
     let traces: Vec<_> = lines

@@ -21,7 +21,7 @@ pub(crate) use spikes::{Spikes, spikes};
 use serde_json::{Value, json};
 
 use crate::figures::sum;
-use crate::run::{Outcome, Run};
+use crate::run::{ReportedRun, RunOutcome};
 
 /// Number of lanes that are drawn singly.
 const LANES: usize = 16;
@@ -62,13 +62,13 @@ fn harmless(value: &Value) -> String {
 
 /// Returns the charts in the order of the page, after the chart of spikes, which the page draws
 /// itself.
-pub(crate) fn charts(run: &Run) -> Vec<Chart> {
+pub(crate) fn charts(run: &ReportedRun) -> Vec<Chart> {
     let mut charts = vec![over_time::shares(run), over_time::heat(run)];
     charts.push(distribution::histogram(run));
     charts.push(distribution::tail(run));
     charts.push(left::left(run));
     charts.push(phases::phases(run));
-    if let Outcome::Exits(exits) = &run.outcome {
+    if let RunOutcome::Exits(exits) = &run.outcome {
         charts.push(exits::reasons(exits));
         charts.push(exits::tails(exits));
     }
@@ -78,7 +78,7 @@ pub(crate) fn charts(run: &Run) -> Vec<Chart> {
 }
 
 /// Returns the indices of the lanes that are drawn: those that lost most, in their own order.
-fn drawn(run: &Run) -> Vec<usize> {
+fn drawn(run: &ReportedRun) -> Vec<usize> {
     let mut lanes_ns = vec![0u64; run.gathered.lanes.len()];
     for taker in &run.gathered.takers {
         lanes_ns[taker.lane] = sum([lanes_ns[taker.lane], taker.total_ns]);

@@ -5,7 +5,7 @@ use vmnoise_events::Share;
 
 use super::{Chart, View, axes, drawn};
 use crate::figures::{duration, part_of, sum};
-use crate::run::Run;
+use crate::run::ReportedRun;
 use crate::shares::{colour, label};
 use crate::tables::some_of;
 
@@ -15,7 +15,7 @@ const HEAT_MOST: usize = 760;
 const HEAT_EDGES: usize = 110;
 
 /// Draws the shares over time, of all lanes together and of each lane.
-pub(super) fn shares(run: &Run) -> Chart {
+pub(super) fn shares(run: &ReportedRun) -> Chart {
     let even = &run.gathered.windows;
     let lanes = drawn(run);
     let mut views = Vec::new();
@@ -41,7 +41,7 @@ pub(super) fn shares(run: &Run) -> Chart {
     }
 }
 
-fn stacked(name: &str, run: &Run, lanes: &[usize]) -> View {
+fn stacked(name: &str, run: &ReportedRun, lanes: &[usize]) -> View {
     let even = &run.gathered.windows;
     let at_s: Vec<f64> = even
         .begins_mono_ns()
@@ -74,7 +74,7 @@ fn stacked(name: &str, run: &Run, lanes: &[usize]) -> View {
 }
 
 /// Draws every lane over time; darker means more loss.
-pub(super) fn heat(run: &Run) -> Chart {
+pub(super) fn heat(run: &ReportedRun) -> Chart {
     let even = &run.gathered.windows;
     let mut views = Vec::new();
     // One row would repeat the chart of shares.

@@ -5,10 +5,10 @@ use vmnoise_explain::Periodic;
 
 use super::{Chart, View, axes};
 use crate::figures::{duration, times};
-use crate::run::Run;
+use crate::run::ReportedRun;
 
 /// Draws a view for each period.
-pub(super) fn periodic(run: &Run) -> Chart {
+pub(super) fn periodic(run: &ReportedRun) -> Chart {
     let found = run.summary().map_or(&[][..], |it| &it.periodic);
     Chart {
         title: "Periodic gaps",

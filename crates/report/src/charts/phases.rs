@@ -6,7 +6,7 @@ use vmnoise_explain::PhaseSides;
 use super::{Chart, View, axes, drawn};
 use crate::figures::{duration, part_of, percent};
 use crate::phases::{self, CpuPhases, colour, label};
-use crate::run::Run;
+use crate::run::ReportedRun;
 use crate::tables::some_of;
 
 /// Returns the sides with their colours and times.
@@ -19,7 +19,7 @@ const fn sides(of: PhaseSides) -> [(&'static str, &'static str, u64); 3] {
 }
 
 /// Draws an average wake-up.
-pub(super) fn phases(run: &Run) -> Chart {
+pub(super) fn phases(run: &ReportedRun) -> Chart {
     let all = phases::by_cpu(run);
     let lanes = drawn(run);
     let is_drawn = |cpu: &&CpuPhases| {

@@ -9,8 +9,8 @@ use vmnoise_explain::Most;
 
 use super::harmless;
 use crate::figures::{duration, times};
-use crate::run::Run;
-use crate::scenes::{Bar, Side, few};
+use crate::run::ReportedRun;
+use crate::scenes::{Bar, KernelSide, few};
 use crate::shares::{colour, label};
 use crate::trees::trees;
 
@@ -64,7 +64,7 @@ struct ShareData {
 }
 
 /// Returns the chart; `None` if there are no moments.
-pub(crate) fn spikes(run: &Run) -> Option<Spikes> {
+pub(crate) fn spikes(run: &ReportedRun) -> Option<Spikes> {
     let words = run.words();
     let gathered = &run.gathered;
     (gathered.count() > 0).then(|| Spikes {
@@ -81,7 +81,7 @@ pub(crate) fn spikes(run: &Run) -> Option<Spikes> {
     })
 }
 
-fn data(run: &Run) -> SpikesData<'_> {
+fn data(run: &ReportedRun) -> SpikesData<'_> {
     let words = run.words();
     let mut names = Names::default();
     let (mut scenes, mut drawn) = (Vec::new(), Vec::new());
@@ -101,7 +101,7 @@ fn data(run: &Run) -> SpikesData<'_> {
         let scene = found.get(&(spike.lane, spike.start_mono_ns)).map(|bars| {
             let bars = few(bars).into_iter().map(|bar| {
                 (
-                    u8::from(bar.side == Side::Host),
+                    u8::from(bar.side == KernelSide::Host),
                     bar.start_mono_ns.saturating_sub(spike.start_mono_ns),
                     bar.dur_ns,
                     bar.share as usize,

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use vmnoise_events::{Share, Workload};
+use vmnoise_events::{MeasuringCommand, Share};
 
 use super::FleetRun;
 use crate::figures::{part_of, sum};
@@ -171,9 +171,9 @@ pub(crate) fn by_taker(lots: &[Lot]) -> Vec<(Taker, Taken)> {
 }
 
 /// Returns the name of a workload.
-const fn word(workload: Workload) -> &'static str {
+const fn word(workload: MeasuringCommand) -> &'static str {
     match workload {
-        Workload::Observed => "osnoise --pid",
+        MeasuringCommand::Observed => "osnoise --pid",
         _ => workload.command(),
     }
 }

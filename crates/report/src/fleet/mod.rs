@@ -3,7 +3,7 @@
 mod judged;
 mod lot;
 
-use vmnoise_events::{Share, Workload};
+use vmnoise_events::{MeasuringCommand, Share};
 
 pub(crate) use judged::{Group, Judged, LEAST, LEAST_LOST, TIMES};
 pub(crate) use lot::{Lot, Taken, Taker, by_taker};
@@ -16,7 +16,7 @@ pub struct FleetRun {
     /// Rank of the recording process in a parallel program; `None` if it had no rank.
     pub rank: Option<u64>,
     /// Workload that observed.
-    pub workload: Workload,
+    pub workload: MeasuringCommand,
     /// Shortest gap that was recorded, in nanoseconds.
     pub threshold_ns: u64,
     /// True if the workload polled only a part of each period.

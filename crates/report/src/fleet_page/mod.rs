@@ -11,7 +11,7 @@ use crate::charts;
 use crate::findings::Finding;
 use crate::fleet::{Fleet, FleetRun};
 use crate::frame::{Figure, Frame};
-use crate::page::Refused;
+use crate::page::RefusedFile;
 use crate::tables::{self, Table};
 
 /// Contents of a page.
@@ -24,7 +24,7 @@ pub struct FleetPage {
     /// Number of runs without gaps: those of wake-ups and exits.
     pub gapless_runs: usize,
     /// Runs that could not be read.
-    pub refused: Vec<Refused>,
+    pub refused: Vec<RefusedFile>,
     /// Version of the program.
     pub tool_version: String,
 }
@@ -33,7 +33,7 @@ pub struct FleetPage {
 #[template(path = "fleet.html")]
 struct Filled<'a> {
     frame: Frame<'a>,
-    refused: &'a [Refused],
+    refused: &'a [RefusedFile],
     subtitle: String,
     headline: String,
     findings: Vec<Finding>,

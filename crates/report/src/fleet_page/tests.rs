@@ -1,6 +1,6 @@
 //! Pages of invented fleets with a few runs.
 
-use vmnoise_events::{Share, Workload};
+use vmnoise_events::{MeasuringCommand, Share};
 
 use super::FleetPage;
 use crate::fleet::{FleetCpu, FleetRun, FleetTaker};
@@ -12,7 +12,7 @@ fn run(host: &str, threshold_ns: u64, taken_ns: u64) -> FleetRun {
     FleetRun {
         host: host.into(),
         rank: None,
-        workload: Workload::Osnoise,
+        workload: MeasuringCommand::Osnoise,
         threshold_ns,
         pauses: false,
         complete: true,

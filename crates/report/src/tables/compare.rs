@@ -1,11 +1,11 @@
 //! Tables that compare recordings.
 
-use vmnoise_judge::compare::{Figure, Kind, Row, Verdict};
+use vmnoise_judge::compare::{ComparedFigure, ComparisonVerdict, FigureRow, RecordingKind};
 
 use super::Table;
 use super::figures::{chance, figure, written};
 use super::two_groups::two_groups;
-use crate::beside::{Beside, ComparePage, signed, words};
+use crate::beside::{ComparePage, RecordingComparison, signed, words};
 
 /// Returns the figures of each pair, the conditions, and the recordings.
 pub(crate) fn compare(page: &ComparePage<'_>) -> Vec<Table> {
@@ -20,10 +20,10 @@ pub(crate) fn compare(page: &ComparePage<'_>) -> Vec<Table> {
     tables
 }
 
-fn figures(page: &ComparePage<'_>, pair: &Beside<'_>) -> Table {
+fn figures(page: &ComparePage<'_>, pair: &RecordingComparison<'_>) -> Table {
     let (first, second) = (page.file(0), page.file(pair.second));
     let above = format!("{second} above {first}");
-    let rows: Vec<&Row> = pair.rows.iter().filter(|row| row.is_any()).collect();
+    let rows: Vec<&FigureRow> = pair.rows.iter().filter(|row| row.is_any()).collect();
     let table = Table::of(&format!("{second} compared with {first}"), &rows, |it| {
         it.words("figure", |row| row.figure.name())
             .ranked(first, |row| figure(row.first, row.figure.unit()))
@@ -37,17 +37,17 @@ fn figures(page: &ComparePage<'_>, pair: &Beside<'_>) -> Table {
             })
             .ranked("p", |row| written(row.p, chance))
             .name("shown", |row| match row.verdict {
-                Verdict::Different => Some("different"),
-                Verdict::NotShown => Some("not shown"),
-                Verdict::Untested => None,
+                ComparisonVerdict::Different => Some("different"),
+                ComparisonVerdict::NotShown => Some("not shown"),
+                ComparisonVerdict::Untested => None,
             })
     });
     let parts = match page.kind {
-        Kind::Gaps => "Shares and noise are parts of the runtime.",
-        Kind::Wakeups => {
+        RecordingKind::Gaps => "Shares and noise are parts of the runtime.",
+        RecordingKind::Wakeups => {
             "Figures that begin with “by” are the average time that a culprit took from a wake-up."
         }
-        Kind::Exits => "Shares, noise and times are parts of the vCPUs’ time.",
+        RecordingKind::Exits => "Shares, noise and times are parts of the vCPUs’ time.",
     };
     table.noted(format!(
         "Windows are compared, not {}. The table has the shift (Hodges and Lehmann), the size of the \
@@ -59,7 +59,8 @@ fn figures(page: &ComparePage<'_>, pair: &Beside<'_>) -> Table {
 
 fn alone(page: &ComparePage<'_>) -> Table {
     let figures = page.runs.iter().flat_map(|run| {
-        let found = |it: Figure| Some((run.measured.figure(&it).filter(|it| *it != 0.0)?, it));
+        let found =
+            |it: ComparedFigure| Some((run.measured.figure(&it).filter(|it| *it != 0.0)?, it));
         run.measured.figures().into_iter().filter_map(found)
     });
     Table::of("Figures", &figures.collect::<Vec<_>>(), |it| {

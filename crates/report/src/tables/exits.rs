@@ -5,10 +5,10 @@ use vmnoise_explain::{EXIT_COLUMNS_OF_PAGE, VcpuExits, VmExits};
 
 use super::Table;
 use crate::figures::part_of;
-use crate::run::{Outcome, Run};
+use crate::run::{ReportedRun, RunOutcome};
 
 /// Returns a row for each vCPU.
-pub(super) fn vcpus(run: &Run) -> Table {
+pub(super) fn vcpus(run: &ReportedRun) -> Table {
     let rows = each_vcpu(run);
     let has_unseen = rows.iter().any(|(_, vcpu)| vcpu.time_ns.unseen > 0);
     let length = |vcpu: &VcpuExits, part| {
@@ -45,7 +45,7 @@ pub(super) fn vcpus(run: &Run) -> Table {
 }
 
 /// Returns a row for each reason.
-pub(super) fn reasons(run: &Run) -> Table {
+pub(super) fn reasons(run: &ReportedRun) -> Table {
     let rows = each_vcpu(run).into_iter();
     let rows = rows.flat_map(|(vm, vcpu)| vcpu.reasons.iter().map(move |it| (vm, vcpu, it)));
     let table = Table::of("Exits by reason", &rows.collect::<Vec<_>>(), |it| {
@@ -68,8 +68,8 @@ pub(super) fn reasons(run: &Run) -> Table {
     )
 }
 
-fn each_vcpu(run: &Run) -> Vec<(&VmExits, &VcpuExits)> {
-    let Outcome::Exits(exits) = &run.outcome else {
+fn each_vcpu(run: &ReportedRun) -> Vec<(&VmExits, &VcpuExits)> {
+    let RunOutcome::Exits(exits) = &run.outcome else {
         return Vec::new();
     };
     let vms = exits.exits.vms.iter();
@@ -78,7 +78,7 @@ fn each_vcpu(run: &Run) -> Vec<(&VmExits, &VcpuExits)> {
 }
 
 /// Returns the name of a vCPU: the name of the vCPU's lane, if the charts show this lane.
-fn vcpu_name(run: &Run, vm: &VmExits, vcpu: &VcpuExits) -> String {
+fn vcpu_name(run: &ReportedRun, vm: &VmExits, vcpu: &VcpuExits) -> String {
     if let Some(lane) = run.lane_of(vcpu) {
         return run.lane_name(lane).to_owned();
     }

@@ -1,16 +1,16 @@
 //! Additional results: the vCPU of each CPU, and periods.
 
 use super::Table;
-use crate::run::{Outcome, Run};
+use crate::run::{ReportedRun, RunOutcome};
 
 /// Returns the pairs of a join.
-pub(super) fn pairs(run: &Run) -> Table {
+pub(super) fn pairs(run: &ReportedRun) -> Table {
     let inside = match run.is_of_tasks() {
         true => "of them between instants",
         false => "of them in a gap",
     };
     let pairs = match &run.outcome {
-        Outcome::Joined(joined) => &joined.pairs[..],
+        RunOutcome::Joined(joined) => &joined.pairs[..],
         _ => &[],
     };
     Table::of("Which vCPU each CPU is, and the evidence", pairs, |it| {
@@ -30,7 +30,7 @@ pub(super) fn pairs(run: &Run) -> Table {
 }
 
 /// Returns the periods of gaps without a known cause.
-pub(super) fn periodic(run: &Run) -> Table {
+pub(super) fn periodic(run: &ReportedRun) -> Table {
     let found = run.summary().map_or(&[][..], |summary| &summary.periodic);
     Table::of("Periods in the residual", found, |it| {
         it.words("CPU", |found| format!("CPU {}", found.cpu).into())

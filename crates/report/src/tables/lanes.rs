@@ -1,33 +1,33 @@
 //! Percentiles and shares of each lane.
 
 use vmnoise_events::{Share, ShareMap};
-use vmnoise_explain::{LatencyRow, Place, cpu_columns, latency_columns};
+use vmnoise_explain::{LatencyRow, TablePlace, cpu_columns, latency_columns};
 
 use super::{Table, exits};
-use crate::run::{Outcome, Run};
+use crate::run::{ReportedRun, RunOutcome};
 use crate::shares::label;
 
 /// Number of CPUs whose shares are shown in columns; more CPUs are shown in rows.
 const CPUS: usize = 16;
 
 /// Returns a row with percentiles for each lane.
-pub(super) fn overview(run: &Run) -> Table {
+pub(super) fn overview(run: &ReportedRun) -> Table {
     match &run.outcome {
         _ if run.is_of_tasks() => latencies(run),
-        Outcome::Gaps(_) | Outcome::Joined(_) | Outcome::Wakeups(_) => gaps(run),
-        Outcome::Exits(_) => exits::vcpus(run),
+        RunOutcome::Gaps(_) | RunOutcome::Joined(_) | RunOutcome::Wakeups(_) => gaps(run),
+        RunOutcome::Exits(_) => exits::vcpus(run),
     }
 }
 
-fn gaps(run: &Run) -> Table {
+fn gaps(run: &ReportedRun) -> Table {
     let cpus = run.summary().map_or(&[][..], |summary| &summary.cpus);
     Table::of("Percentiles of gaps, CPU by CPU", cpus, |it| {
         it.words("CPU", |cpu| run.name_of(cpu.cpu).into())
-            .and(cpu_columns(Place::Page))
+            .and(cpu_columns(TablePlace::Page))
     })
 }
 
-fn latencies(run: &Run) -> Table {
+fn latencies(run: &ReportedRun) -> Table {
     let cpus = run.wakeups().into_iter().flat_map(|wakeups| &wakeups.cpus);
     let rows = cpus.flat_map(|cpu| {
         let figures = [
@@ -46,7 +46,7 @@ fn latencies(run: &Run) -> Table {
     let rows: Vec<LatencyRow> = rows.collect();
     let table = Table::of("Latencies, CPU by CPU", &rows, |it| {
         it.words("CPU", |row| run.name_of(row.cpu).into())
-            .and(latency_columns(Place::Page))
+            .and(latency_columns(TablePlace::Page))
     });
     table.noted(
         "Latencies count from the planned expiry. The last line of a CPU is corrected for missed \
@@ -55,7 +55,7 @@ fn latencies(run: &Run) -> Table {
 }
 
 /// Returns all shares of each lane; `-` if a share could not be observed.
-pub(super) fn shares(run: &Run) -> Table {
+pub(super) fn shares(run: &ReportedRun) -> Table {
     let mut totals: Vec<(String, ShareMap<Option<u64>>)> = Vec::new();
     if let Some(summary) = run.summary() {
         for cpu in &summary.cpus {

@@ -13,10 +13,10 @@ mod two_groups;
 pub(crate) use compare::compare;
 pub(crate) use fleet::fleet;
 
-use vmnoise_events::column::{Cell, Columns};
+use vmnoise_events::column::{ColumnValue, Columns};
 
 use crate::figures::{count, duration_or_dash, percent};
-use crate::run::{Outcome, Run};
+use crate::run::{ReportedRun, RunOutcome};
 
 /// One field, and the number by which it is sorted.
 #[derive(Debug, Clone)]
@@ -66,17 +66,17 @@ impl Table {
     }
 }
 
-fn field<R>(cell: &Cell<'_, R>, row: &R) -> Field {
+fn field<R>(cell: &ColumnValue<'_, R>, row: &R) -> Field {
     let known = |value: Option<u64>| value.map(|value| value as f64);
     let (text, rank) = match cell {
-        Cell::Words(of) => (of(row).into_owned(), None),
-        Cell::Name(of) => (of(row).unwrap_or("-").into(), None),
-        Cell::Count(of) => (of(row).map_or_else(|| "-".into(), count), known(of(row))),
-        Cell::Time(of) => (duration_or_dash(of(row)), known(of(row))),
-        Cell::Percent(of) => (of(row).map_or_else(|| "-".into(), percent), of(row)),
-        Cell::Figure(of) => (of(row), None),
-        Cell::Ranked(of) => of(row),
-        Cell::Truth(of) => (if of(row) { "yes" } else { "no" }.into(), None),
+        ColumnValue::Words(of) => (of(row).into_owned(), None),
+        ColumnValue::Name(of) => (of(row).unwrap_or("-").into(), None),
+        ColumnValue::Count(of) => (of(row).map_or_else(|| "-".into(), count), known(of(row))),
+        ColumnValue::Time(of) => (duration_or_dash(of(row)), known(of(row))),
+        ColumnValue::Percent(of) => (of(row).map_or_else(|| "-".into(), percent), of(row)),
+        ColumnValue::Figure(of) => (of(row), None),
+        ColumnValue::Ranked(of) => of(row),
+        ColumnValue::Truth(of) => (if of(row) { "yes" } else { "no" }.into(), None),
     };
     Field {
         text,
@@ -86,7 +86,7 @@ fn field<R>(cell: &Cell<'_, R>, row: &R) -> Field {
 }
 
 /// Returns the tables after the charts.
-pub(crate) fn tables(run: &Run) -> Vec<Table> {
+pub(crate) fn tables(run: &ReportedRun) -> Vec<Table> {
     let mut tables = vec![
         lanes::overview(run),
         takers::takers(run),
@@ -94,9 +94,9 @@ pub(crate) fn tables(run: &Run) -> Vec<Table> {
         lanes::shares(run),
     ];
     match &run.outcome {
-        Outcome::Exits(_) => tables.push(exits::reasons(run)),
-        Outcome::Joined(_) => tables.push(found::pairs(run)),
-        Outcome::Gaps(_) | Outcome::Wakeups(_) => {}
+        RunOutcome::Exits(_) => tables.push(exits::reasons(run)),
+        RunOutcome::Joined(_) => tables.push(found::pairs(run)),
+        RunOutcome::Gaps(_) | RunOutcome::Wakeups(_) => {}
     }
     tables.push(found::periodic(run));
     tables.retain(|table| !table.rows.is_empty());

@@ -5,13 +5,13 @@ use vmnoise_explain::PhaseSides;
 use super::Table;
 use crate::figures::part_of;
 use crate::phases::{by_cpu, label};
-use crate::run::Run;
+use crate::run::ReportedRun;
 
 /// Selects the time of one side in a phase.
 type OfSide = fn(&PhaseSides) -> u64;
 
 /// Returns a row for each phase. For joined recordings, a row also has the time of guest and host.
-pub(super) fn phases(run: &Run) -> Table {
+pub(super) fn phases(run: &ReportedRun) -> Table {
     let cpus = by_cpu(run);
     let rows = cpus.iter().flat_map(|cpu| {
         let reported = cpu.phases.iter();

@@ -1,18 +1,18 @@
 //! Causes of lost time; in a join by side.
 
-use vmnoise_explain::{JoinedRun, Side};
+use vmnoise_explain::{JoinedRun, VmSide};
 
 use super::Table;
 use crate::figures::{part_of, sum};
-use crate::run::{Outcome, Run};
+use crate::run::{ReportedRun, RunOutcome};
 use crate::shares::label;
 
 /// Number of rows that are shown; the program's other outputs have all.
 const TAKERS: usize = 200;
 
 /// Returns a row for each taker, the largest first.
-pub(super) fn takers(run: &Run) -> Table {
-    if let Outcome::Joined(joined) = &run.outcome {
+pub(super) fn takers(run: &ReportedRun) -> Table {
+    if let RunOutcome::Joined(joined) = &run.outcome {
         return of_both_sides(run, joined);
     }
     let takers = run.takers();
@@ -41,7 +41,7 @@ fn left_out(all: usize) -> String {
     }
 }
 
-fn of_both_sides(run: &Run, joined: &JoinedRun) -> Table {
+fn of_both_sides(run: &ReportedRun, joined: &JoinedRun) -> Table {
     let culprits = match &joined.latencies {
         Some(latencies) => &latencies.culprits,
         None => &joined.culprits,
@@ -50,9 +50,9 @@ fn of_both_sides(run: &Run, joined: &JoinedRun) -> Table {
     let shown = &culprits[..culprits.len().min(TAKERS)];
     let table = Table::of("Who took it", shown, |it| {
         it.name("side", |culprit| match culprit.side {
-            Side::Guest => Some("guest"),
-            Side::Host => Some("host"),
-            Side::Unknown => None,
+            VmSide::Guest => Some("guest"),
+            VmSide::Host => Some("host"),
+            VmSide::Unknown => None,
         })
         .name("who", |culprit| culprit.name.as_deref())
         .name("as", |culprit| Some(label(culprit.share)))

@@ -1,6 +1,6 @@
 //! Figures of two groups of recordings.
 
-use vmnoise_judge::compare::{GroupRow, GroupVerdict, Interval};
+use vmnoise_judge::compare::{GroupRow, GroupVerdict, ShiftInterval};
 
 use super::Table;
 use super::figures::{chance, figure, written};
@@ -39,7 +39,7 @@ pub(super) fn two_groups(of: &GroupsBeside<'_>) -> Table {
     )
 }
 
-fn bound(row: &GroupRow, of: impl Fn(Interval) -> f64) -> (String, Option<f64>) {
+fn bound(row: &GroupRow, of: impl Fn(ShiftInterval) -> f64) -> (String, Option<f64>) {
     let unit = row.figure.unit();
     written(row.interval.map(of), |bound| signed(bound, unit))
 }

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use serde_json::Value;
-use vmnoise_labs::{Disturber, Run, schedstat};
+use vmnoise_labs::{Disturber, VmnoiseRun, schedstat};
 
 const STATS: &str = "/proc/sys/kernel/bpf_stats_enabled";
 /// Time of each measurement.
@@ -200,7 +200,7 @@ fn measured(command: &[&str]) -> Result<Measured> {
         at_switch: others.at_switch_ns / others.switches,
     };
     let with = {
-        let run = Run::microvm(CPU, &["--duration", "60s"])?;
+        let run = VmnoiseRun::microvm(CPU, &["--duration", "60s"])?;
         let tid = run.vcpu_tid()?;
         let log = std::env::temp_dir().join(format!("vmnoise-bench-{}", std::process::id()));
         let (burst, every) = (Duration::from_micros(5), Duration::from_micros(200));

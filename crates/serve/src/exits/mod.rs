@@ -16,8 +16,8 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result};
 use tokio::sync::oneshot;
 use vmnoise_events::Name;
-use vmnoise_host::Vm;
-use vmnoise_rights::{Work, threads};
+use vmnoise_host::VmProcess;
+use vmnoise_rights::{AttachedWork, threads};
 use vmnoise_serve_arguments::Occasion;
 use vmnoise_tracer::{ExitTracer, LoadError, Streaming};
 
@@ -89,7 +89,7 @@ struct Shared {
 /// A VM to record, and the purpose.
 #[derive(Debug)]
 struct Order {
-    vm: Vm,
+    vm: VmProcess,
     purpose: Purpose,
 }
 
@@ -150,7 +150,7 @@ impl Exits {
             shared: Arc::clone(&shared),
         };
         let (orders, asked) = sync_channel(WAITING);
-        threads::spawn("vmnoise-exits", &[Work::WatchExits], move || {
+        threads::spawn("vmnoise-exits", &[AttachedWork::WatchExits], move || {
             looker.serve(&asked);
         })
         .context("starting the thread that records exits")?;
@@ -176,7 +176,7 @@ impl Exits {
     }
 
     /// Records this VM from now on, into a file next to the dump of this name.
-    pub(crate) fn follow_dump(&self, vm: Vm, dump: String) {
+    pub(crate) fn follow_dump(&self, vm: VmProcess, dump: String) {
         self.order(Order {
             vm,
             purpose: Purpose::AfterDump(dump),
@@ -192,7 +192,7 @@ impl Exits {
     ///
     /// # Errors
     /// If exits are being recorded already, or are paused.
-    pub(crate) fn request(&self, vm: Vm, length: Duration) -> Result<Asked, Refusal> {
+    pub(crate) fn request(&self, vm: VmProcess, length: Duration) -> Result<Asked, Refusal> {
         if self.rests_until_ns.is_some() {
             return Err(Refusal::Rests);
         }
@@ -219,7 +219,7 @@ impl Exits {
     }
 
     /// Records this VM for its turn.
-    pub(crate) fn take_turn(&self, vm: Vm) {
+    pub(crate) fn take_turn(&self, vm: VmProcess) {
         self.order(Order {
             vm,
             purpose: Purpose::Turn,

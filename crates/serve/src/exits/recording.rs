@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 use jiff::Timestamp;
-use vmnoise_events::{Event, ExitFilter, LossKind, Name, Options, ProbeStatus};
+use vmnoise_events::{Event, ExitFilter, LossKind, Name, ProbeStatus, RunOptions};
 use vmnoise_export::WholeFile;
 use vmnoise_recording::Writer;
 use vmnoise_tracer::ExitTracer;
@@ -93,7 +93,7 @@ impl Recording {
         vm: &Name,
         length: Duration,
     ) -> Result<Recording> {
-        let options = Options {
+        let options = RunOptions {
             duration_ns: length.as_nanos() as u64,
             top: TOP,
             trace: true,
@@ -101,7 +101,7 @@ impl Recording {
                 vm: Some(vm.clone()),
                 ..ExitFilter::default()
             }),
-            ..Options::default()
+            ..RunOptions::default()
         };
         let limit = becomes.limit();
         let remedy = "vmnoise exits -o FILE records all VMs, for any time";

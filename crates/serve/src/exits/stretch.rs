@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 use vmnoise_events::{Event, Finish, FinishReason};
-use vmnoise_host::Vm;
+use vmnoise_host::VmProcess;
 use vmnoise_tracer::ExitTracer;
 use vmnoise_workload::tsc;
 
@@ -55,7 +55,7 @@ impl Looker {
         }
     }
 
-    fn look(&mut self, vm: &Vm, purpose: Purpose) -> Result<()> {
+    fn look(&mut self, vm: &VmProcess, purpose: Purpose) -> Result<()> {
         self.tracer.follow(vm.clone())?;
         self.tracer.attach()?;
         let length = purpose.length();
@@ -81,7 +81,7 @@ impl Looker {
     /// Records from the first event to the last.
     fn look_on(
         &mut self,
-        vm: &Vm,
+        vm: &VmProcess,
         length: Duration,
         recording: &mut Option<Recording>,
         sums: &mut Sums,
@@ -124,7 +124,7 @@ impl Looker {
     /// Reads the events since the last call; returns the instant up to which it read.
     fn drain(
         &mut self,
-        vm: &Vm,
+        vm: &VmProcess,
         recording: &mut Option<Recording>,
         sums: &mut Sums,
     ) -> Result<u64> {

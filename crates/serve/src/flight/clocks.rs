@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use vmnoise_events::{Vcpu, VcpuClock};
-use vmnoise_tracer::{GuestClocks, VcpuId};
+use vmnoise_tracer::{GateVcpuId, GuestClocks};
 
 use super::Member;
 
@@ -19,7 +19,7 @@ const EACH: usize = 16;
 pub(crate) struct Clocks {
     guests: GuestClocks,
     /// Clocks of each vCPU, in order of time.
-    seen: BTreeMap<VcpuId, Vec<VcpuClock>>,
+    seen: BTreeMap<GateVcpuId, Vec<VcpuClock>>,
 }
 
 impl Clocks {
@@ -32,13 +32,13 @@ impl Clocks {
     }
 
     /// Reads the clocks of the guests of all present vCPUs.
-    pub(crate) fn look(&mut self, present: &[(VcpuId, Arc<Member>)]) {
+    pub(crate) fn look(&mut self, present: &[(GateVcpuId, Arc<Member>)]) {
         let vcpus = present
             .iter()
             .map(|(id, member)| member.vcpu(event_id(*id)));
         let vcpus: Vec<Vcpu> = vcpus.collect();
         for clock in self.guests.look(&vcpus) {
-            let id = VcpuId(clock.vcpu.0);
+            let id = GateVcpuId(clock.vcpu.0);
             let clocks = self.seen.entry(id).or_default();
             if clocks.len() == EACH {
                 clocks.remove(0);
@@ -51,12 +51,12 @@ impl Clocks {
     }
 
     /// Returns the clocks of this vCPU's guest.
-    pub(crate) fn of(&self, vcpu: VcpuId) -> Vec<VcpuClock> {
+    pub(crate) fn of(&self, vcpu: GateVcpuId) -> Vec<VcpuClock> {
         self.seen.get(&vcpu).cloned().unwrap_or_default()
     }
 }
 
 /// Converts the id for the tracer: both are numbers that no other vCPU gets.
-fn event_id(vcpu: VcpuId) -> vmnoise_events::VcpuId {
+fn event_id(vcpu: GateVcpuId) -> vmnoise_events::VcpuId {
     vmnoise_events::VcpuId(vcpu.0)
 }

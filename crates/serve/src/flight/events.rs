@@ -8,7 +8,7 @@ use vmnoise_events::{
     ReasonTotals, ShareMap, Source, SourceId, VcpuClock, VcpuExit, VcpuInterval, VcpuIntervalKind,
     VcpuTotals,
 };
-use vmnoise_tracer::{LostPiece, PieceKind, Runner, VcpuId};
+use vmnoise_tracer::{GateVcpuId, LostPiece, PieceKind, Runner};
 
 use super::snapshots::{Snapshot, Spent};
 use super::stretches::{Stretch, stretches};
@@ -45,7 +45,7 @@ pub(super) fn tell(
     let mut lost = stretches(pieces, from_ns);
     lost.retain(|stretch| teller.vcpus.contains_key(&stretch.vcpu));
     let mut activities = teller.activities(&lost).into_iter().peekable();
-    let mut off_cpu = BTreeMap::<VcpuId, Vec<Exit>>::new();
+    let mut off_cpu = BTreeMap::<GateVcpuId, Vec<Exit>>::new();
     let mut watermark_ns = from_ns;
     for stretch in &lost {
         let exit = stretch.exit();
@@ -80,7 +80,7 @@ pub(super) fn tell(
 }
 
 /// Returns the times of each vCPU since this snapshot, or since its discovery.
-fn spent_since(material: &Material<'_>, begin: &Snapshot) -> BTreeMap<VcpuId, Spent> {
+fn spent_since(material: &Material<'_>, begin: &Snapshot) -> BTreeMap<GateVcpuId, Spent> {
     let later = material.snapshots.after(begin).chain([&material.now]);
     let mut latest = BTreeMap::new();
     for snapshot in later {
@@ -98,7 +98,7 @@ struct Teller<'a> {
     material: &'a Material<'a>,
     sink: &'a mut dyn FnMut(Event),
     sources: BTreeMap<Name, SourceId>,
-    vcpus: BTreeMap<VcpuId, vmnoise_events::VcpuId>,
+    vcpus: BTreeMap<GateVcpuId, vmnoise_events::VcpuId>,
 }
 
 impl<'a> Teller<'a> {
@@ -115,7 +115,7 @@ impl<'a> Teller<'a> {
         (self.sink)(event);
     }
 
-    fn define(&mut self, vcpu: VcpuId, member: &Arc<Member>) {
+    fn define(&mut self, vcpu: GateVcpuId, member: &Arc<Member>) {
         let id = vmnoise_events::VcpuId(u32::try_from(self.vcpus.len()).unwrap_or(u32::MAX));
         self.vcpus.insert(vcpu, id);
         self.sink(Event::Vcpu(member.vcpu(id)));
@@ -210,7 +210,7 @@ impl<'a> Teller<'a> {
         self.sink(Event::Exit(VcpuExit { vcpu, exit }));
     }
 
-    fn totals(&mut self, vcpu: VcpuId, spent: &Spent, exits: &[Exit]) {
+    fn totals(&mut self, vcpu: GateVcpuId, spent: &Spent, exits: &[Exit]) {
         let Some(&vcpu) = self.vcpus.get(&vcpu) else {
             return;
         };
@@ -232,7 +232,10 @@ impl<'a> Teller<'a> {
 }
 
 /// Returns the name of a task by its process, or of a vCPU by its VM; the thread makes it unique.
-pub(super) fn name_of(runner: &Runner, member: &dyn Fn(VcpuId) -> Option<Arc<Member>>) -> String {
+pub(super) fn name_of(
+    runner: &Runner,
+    member: &dyn Fn(GateVcpuId) -> Option<Arc<Member>>,
+) -> String {
     let member = runner.vcpu.and_then(member);
     let name = member.as_ref().map_or(&runner.name, |member| &member.vm);
     format!("{name}:{}", runner.tid)

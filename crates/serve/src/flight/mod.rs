@@ -17,10 +17,11 @@ use std::sync::Arc;
 use anyhow::{Context, Result};
 use jiff::{SignedDuration, Timestamp};
 use vmnoise_events::{
-    Event, ExitFilter, Name, Options, ProbeStatus, RunFacts, Vcpu, VcpuClock, VmIdentity, Witnesses,
+    Event, ExitFilter, Name, ProbeStatus, RunFacts, RunOptions, Vcpu, VcpuClock, VmIdentity,
+    Witnesses,
 };
 use vmnoise_recording::Writer;
-use vmnoise_tracer::{LostPiece, LostPieces, PieceKind, TOLD_FROM_NS, VcpuId};
+use vmnoise_tracer::{GateVcpuId, LostPiece, LostPieces, PieceKind, TOLD_FROM_NS};
 
 use crate::machine::Machine;
 
@@ -78,7 +79,7 @@ fn facts(
     length_ns: u64,
     made: Option<&Made>,
 ) -> RunFacts {
-    let options = Options {
+    let options = RunOptions {
         duration_ns: length_ns,
         threshold_ns: TOLD_FROM_NS,
         top: TOP,
@@ -87,7 +88,7 @@ fn facts(
             vm: wanted.vm.clone(),
             ..ExitFilter::default()
         }),
-        ..Options::default()
+        ..RunOptions::default()
     };
     let limit = "it has waits for a CPU, and sleeps in KVM that no guest asked for, from 20 us on; it does \
                  not distinguish exits, interrupts and shorter waits";
@@ -126,7 +127,7 @@ pub(crate) struct Beside {
 pub(crate) fn longest_wait<'a>(
     pieces: impl Iterator<Item = &'a LostPiece>,
     from_mono_ns: u64,
-    member: &dyn Fn(VcpuId) -> Option<Arc<Member>>,
+    member: &dyn Fn(GateVcpuId) -> Option<Arc<Member>>,
 ) -> Option<(u64, String)> {
     let waited = pieces.filter(|piece| piece.kind != PieceKind::Blocked);
     let stretches = stretches::stretches(waited.cloned().collect(), from_mono_ns).into_iter();
@@ -152,9 +153,9 @@ pub(crate) struct Material<'a> {
     pub(crate) snapshots: &'a Snapshots,
     /// Snapshot of now.
     pub(crate) now: Snapshot,
-    pub(crate) member: &'a dyn Fn(VcpuId) -> Option<Arc<Member>>,
+    pub(crate) member: &'a dyn Fn(GateVcpuId) -> Option<Arc<Member>>,
     /// Returns the clocks of a vCPU's guest in order of time. The caller must set their vCPU.
-    pub(crate) clocks: &'a dyn Fn(VcpuId) -> Vec<VcpuClock>,
+    pub(crate) clocks: &'a dyn Fn(GateVcpuId) -> Vec<VcpuClock>,
 }
 
 /// Returns a recording of the wanted time, as far as it is known.

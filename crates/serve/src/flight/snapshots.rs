@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, VecDeque};
 
 use vmnoise_events::{Anchor, Share, ShareMap};
-use vmnoise_tracer::{VcpuBooks, VcpuId, VcpuState};
+use vmnoise_tracer::{GateVcpuId, VcpuBooks, VcpuThreadState};
 
 /// Time between two snapshots, in ns.
 const APART_NS: u64 = 5_000_000_000;
@@ -22,25 +22,23 @@ pub(crate) struct Spent {
 }
 
 impl Spent {
-    /// Returns the times by `books`, which were read after `mono_ns`. During a wait they end at the
-    /// begin of the wait, so that all of it belongs to the window in which it ends.
+    /// Returns the times in `books` that are final at `mono_ns`. `books` were read after `mono_ns`.
+    /// During a wait, the returned times end at the begin of the wait, so that the whole wait
+    /// belongs to the window in which it ends.
     pub(crate) fn of(books: &VcpuBooks, mono_ns: u64) -> Spent {
         let quiet_ns = books.idle_ns + books.throttled_ns + books.unsure_ns;
-        let waited_ns = books.spent_ns(VcpuState::Waiting);
-        let blocked_ns = books.spent_until_ns(VcpuState::Blocked, mono_ns);
-        let halted_ns = books.spent_until_ns(VcpuState::Halted, mono_ns);
+        let waited_ns = books.spent_ns(VcpuThreadState::Waiting);
+        let blocked_ns = books.spent_until_ns(VcpuThreadState::Blocked, mono_ns);
+        let halted_ns = books.spent_until_ns(VcpuThreadState::Halted, mono_ns);
         let mut lost = ShareMap::default();
         lost[Share::Preempted] = waited_ns.saturating_sub(quiet_ns);
         lost[Share::Throttled] = books.throttled_ns;
         lost[Share::Blocked] = blocked_ns;
         lost[Share::Halted] = halted_ns;
         Spent {
-            until_mono_ns: match books.state {
-                VcpuState::Waiting | VcpuState::Ended => books.since_mono_ns,
-                _ => mono_ns.max(books.since_mono_ns),
-            },
+            until_mono_ns: books.final_until_ns(mono_ns),
             first_mono_ns: books.first_mono_ns,
-            ran_ns: books.spent_until_ns(VcpuState::Running, mono_ns),
+            ran_ns: books.spent_until_ns(VcpuThreadState::Running, mono_ns),
             lost,
         }
     }
@@ -74,7 +72,7 @@ pub(crate) struct Snapshot {
     /// Events that were missed so far.
     pub(crate) missed: u64,
     /// Includes vCPUs that ended since the previous snapshot.
-    pub(crate) vcpus: BTreeMap<VcpuId, Spent>,
+    pub(crate) vcpus: BTreeMap<GateVcpuId, Spent>,
 }
 
 /// The latest snapshots, the oldest first.

@@ -1,12 +1,12 @@
 //! Joins pieces of lost time to the windows in which a vCPU's thread was off its CPU. Pure.
 
 use vmnoise_events::{Exit, ExitReason, Share, ShareMap};
-use vmnoise_tracer::{LostPiece, PieceKind, VcpuId};
+use vmnoise_tracer::{GateVcpuId, LostPiece, PieceKind};
 
 /// Consecutive pieces of one vCPU without a hole; at least one.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Stretch {
-    pub(super) vcpu: VcpuId,
+    pub(super) vcpu: GateVcpuId,
     pub(super) pieces: Vec<LostPiece>,
 }
 

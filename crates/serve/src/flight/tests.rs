@@ -5,7 +5,7 @@ use std::ops::ControlFlow;
 
 use vmnoise_events::{Activity, Anchor, ClockFacts, ClockSource, HostFacts, Share};
 use vmnoise_explain::{ExitBudget, ExitExplainer};
-use vmnoise_recording::Reader;
+use vmnoise_recording::RecordingReader;
 use vmnoise_tracer::{LostPiece, PieceKind, Runner};
 
 use super::*;
@@ -52,8 +52,8 @@ fn snapshot(at: u64, vcpus: &[(u32, Spent)]) -> Snapshot {
     }
 }
 
-fn id_of(number: u32) -> VcpuId {
-    VcpuId(number)
+fn id_of(number: u32) -> GateVcpuId {
+    GateVcpuId(number)
 }
 
 fn piece(
@@ -78,7 +78,7 @@ fn piece(
     }
 }
 
-fn member(vcpu: VcpuId) -> Option<Arc<Member>> {
+fn member(vcpu: GateVcpuId) -> Option<Arc<Member>> {
     let (vm, tid) = if vcpu == id_of(1) {
         ("web", 101)
     } else {
@@ -105,7 +105,7 @@ struct Told {
 }
 
 fn told(recording: &[u8]) -> Told {
-    let mut reader = Reader::new(recording).unwrap();
+    let mut reader = RecordingReader::new(recording).unwrap();
     let mut explainer = ExitExplainer::new(&reader.facts().clone());
     let mut told = Told::default();
     let mut budgets: Vec<ExitBudget> = Vec::new();
@@ -152,7 +152,7 @@ fn material<'a>(
         ),
         member: &member,
         clocks: &|vcpu| match vcpu {
-            VcpuId(1) => vec![AHEAD],
+            GateVcpuId(1) => vec![AHEAD],
             _ => Vec::new(),
         },
     }

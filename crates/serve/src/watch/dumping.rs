@@ -28,6 +28,7 @@ impl Watch {
 
     fn recording_made(&mut self, wanted: &Wanted, made: Option<&Made>) -> Result<Vec<u8>> {
         self.look_at_clocks();
+        self.confirm();
         // This snapshot includes vCPUs that ended since the last poll, and waits that ended since
         // then.
         let now = self.snapshot();

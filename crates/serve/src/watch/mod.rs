@@ -9,9 +9,9 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 use vmnoise_events::{Name, VmIdentity};
-use vmnoise_host::{CgroupNames, Host, VcpuThread, Vm};
+use vmnoise_host::{CgroupNames, Host, VcpuThread, VmProcess};
 use vmnoise_serve_arguments::ServeArguments;
-use vmnoise_tracer::{Found, Gate, Place, TraceError, VcpuBooks, VcpuId};
+use vmnoise_tracer::{Gate, GateSlot, GateVcpuId, TraceError, VcpuBooks, WalkedVcpu};
 use vmnoise_workload::tsc;
 
 use crate::breaker::{Advice, Breaker};
@@ -47,15 +47,15 @@ pub(crate) struct Watch {
     /// VMs that ended at the last poll.
     left: Vec<VmTotals>,
     /// Process of the VMM for each slot of the gate's table.
-    vmms: BTreeMap<Place, u32>,
+    vmms: BTreeMap<GateSlot, u32>,
     /// VM and thread of each vCPU, also of ended ones.
-    members: BTreeMap<VcpuId, Arc<Member>>,
+    members: BTreeMap<GateVcpuId, Arc<Member>>,
     clocks: Clocks,
     cgroups: CgroupNames,
     machine: Machine,
     snapshots: Snapshots,
     /// Times of the vCPUs that ended since the last snapshot.
-    gone: BTreeMap<VcpuId, Spent>,
+    gone: BTreeMap<GateVcpuId, Spent>,
     dumps: Option<Dumps>,
     exits: Option<Exits>,
     own_cpus: Option<OwnCpus>,
@@ -209,9 +209,25 @@ impl Watch {
         self.gate.is_paused()
     }
 
-    /// Reads the counters of all vCPUs that were present at the last poll.
-    pub(crate) fn take_in_all(&mut self) {
-        let places: Vec<Place> = self.gate.present().map(|found| found.place).collect();
+    /// Confirms the states of all vCPUs, and adds the final time of those that were present at the
+    /// last poll.
+    pub(crate) fn take_in_now(&mut self) {
+        self.confirm();
+        self.take_in_all();
+    }
+
+    /// Makes the time of all vCPUs until now final, except current waits. Does nothing in a pause.
+    /// If the walk fails, the time since the previous walk becomes final later.
+    fn confirm(&self) {
+        if !self.gate.is_paused() {
+            let _ = self.gate.confirm();
+        }
+    }
+
+    /// Reads the counters of all vCPUs that were present at the last poll, and adds their final
+    /// time.
+    fn take_in_all(&mut self) {
+        let places: Vec<GateSlot> = self.gate.present().map(|found| found.place).collect();
         for place in places {
             let now_ns = now_ns();
             if let Some(books) = self.gate.books(place) {
@@ -283,7 +299,7 @@ impl Watch {
         exits.request(vm, length)
     }
 
-    fn vm_called(&self, label: &Name) -> Option<Vm> {
+    fn vm_called(&self, label: &Name) -> Option<VmProcess> {
         let mut vms = self.vms.iter();
         let (process, _) = vms.find(|(_, vm)| vm.label == *label)?;
         self.vm_of(*process)
@@ -291,7 +307,7 @@ impl Watch {
 
     /// Returns a VM by its process, as the recorder of exits needs it. A vCPU with an unknown
     /// number is found at its first exit.
-    fn vm_of(&self, process: u32) -> Option<Vm> {
+    fn vm_of(&self, process: u32) -> Option<VmProcess> {
         let vm = self.vms.get(&process)?;
         let its = self.gate.present().filter(|found| found.tgid == process);
         let vcpus = its.filter_map(|found| {
@@ -302,7 +318,7 @@ impl Watch {
                 policy: String::new(),
             })
         });
-        Some(Vm {
+        Some(VmProcess {
             pid: process,
             name: vm.label.clone(),
             identity: vm.identity.clone(),
@@ -376,7 +392,7 @@ impl Watch {
         self.gate.probe_ns() + own_cpus_ns
     }
 
-    fn came(&mut self, found: &Found) {
+    fn came(&mut self, found: &WalkedVcpu) {
         self.vmms.insert(found.place, found.tgid);
         let label = match self.vms.get(&found.tgid) {
             Some(vm) => vm.label.clone(),
@@ -398,7 +414,7 @@ impl Watch {
         }
     }
 
-    fn tell_of(&mut self, found: &Found) {
+    fn tell_of(&mut self, found: &WalkedVcpu) {
         let told: usize = self.vms.values().map(VmTotals::told_of).sum();
         if !self.by_vcpu || told >= TOLD_VCPUS {
             return;
@@ -425,7 +441,7 @@ impl Watch {
         label
     }
 
-    fn end(&mut self, place: Place) {
+    fn end(&mut self, place: GateSlot) {
         let Some(vmm) = self.vmms.remove(&place) else {
             return;
         };
@@ -444,7 +460,7 @@ impl Watch {
         }
     }
 
-    fn take_in(&mut self, place: Place, books: &VcpuBooks, mono_ns: u64) {
+    fn take_in(&mut self, place: GateSlot, books: &VcpuBooks, mono_ns: u64) {
         let Some(vmm) = self.vmms.get(&place) else {
             return;
         };

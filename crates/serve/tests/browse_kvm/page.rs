@@ -1,7 +1,7 @@
 //! The live page in a real browser.
 
 use vmnoise_labs::browser::Browser;
-use vmnoise_labs::{Disturber, Run};
+use vmnoise_labs::{Disturber, VmnoiseRun};
 
 use crate::harness::Serve;
 
@@ -13,7 +13,7 @@ fn it_shows_who_has_the_cpu_of_which_vm_and_asks_nobody_else() {
     browser
         .wait_for("document.getElementById('state')?.textContent === 'No VM runs on this host.'");
 
-    let run = Run::microvm(0, &["--duration", "60s"]).unwrap();
+    let run = VmnoiseRun::microvm(0, &["--duration", "60s"]).unwrap();
     let busy = Disturber::busy(0).unwrap();
     let name = format!("vmnoise:{}", run.pid());
     let rows = "[...document.querySelectorAll('#vms tr')]";

@@ -2,13 +2,16 @@
 
 use std::process::Command;
 
-use vmnoise_labs::bed::Packaged;
+use vmnoise_labs::bed::DebianProgram;
 
 use crate::harness::RULES;
 
 #[test]
 fn alerts_come_when_they_have_to_and_not_before() {
-    let promtool = Packaged::Prometheus.programs().unwrap().join("promtool");
+    let promtool = DebianProgram::Prometheus
+        .programs()
+        .unwrap()
+        .join("promtool");
     let cases = RULES.replace(".rules.yml", ".rules.test.yml");
     let output = Command::new(promtool)
         .args(["test", "rules", &cases])

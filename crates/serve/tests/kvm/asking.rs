@@ -10,8 +10,8 @@ use std::time::{Duration, Instant};
 
 use vmnoise_events::Event;
 use vmnoise_host::Host;
-use vmnoise_labs::{Run, binary, lab_program};
-use vmnoise_recording::Reader;
+use vmnoise_labs::{VmnoiseRun, binary, lab_program};
+use vmnoise_recording::RecordingReader;
 
 use crate::harness::{PROGRAM, Serve};
 
@@ -89,7 +89,7 @@ fn files(folder: &Path) -> Vec<PathBuf> {
 
 /// Returns the VMs in a recording, and the number of vCPUs whose clock it contains.
 fn told_of(recording: &Path) -> (BTreeSet<String>, usize) {
-    let mut reader = Reader::open(recording).unwrap();
+    let mut reader = RecordingReader::open(recording).unwrap();
     let (mut vms, mut clocks) = (BTreeSet::new(), BTreeSet::new());
     while let ControlFlow::Continue(event) = reader.next_event().unwrap() {
         match event {
@@ -115,7 +115,7 @@ fn serve(folder: &Path, vmms: &[&Vmm]) -> Serve {
 #[test]
 fn a_guest_has_a_dump_of_its_own_vm_and_one_a_minute() {
     let cpus = Host::here().allowed_cpus().unwrap();
-    let other = Run::microvm(cpus[0], &["--duration", "60s"]).unwrap();
+    let other = VmnoiseRun::microvm(cpus[0], &["--duration", "60s"]).unwrap();
     let web = Vmm::microvm("asks", cpus[cpus.len() - 1]);
     let folder = tempfile::tempdir().unwrap();
     let serve = serve(folder.path(), &[&web]);

@@ -12,8 +12,8 @@ use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 use vmnoise_events::{Event, Share};
 use vmnoise_explain::{ExitBudget, ExitExplainer};
 use vmnoise_host::Host;
-use vmnoise_labs::{Disturber, Quota, Run, schedstat, skipped};
-use vmnoise_recording::{Ending, Reader};
+use vmnoise_labs::{Disturber, Quota, VmnoiseRun, schedstat, skipped};
+use vmnoise_recording::{RecordingEnd, RecordingReader};
 
 use crate::harness::{PROGRAM, Serve, get_as};
 
@@ -26,7 +26,7 @@ struct Told {
 
 impl Told {
     fn of(path: &Path) -> Told {
-        let mut reader = Reader::new(File::open(path).unwrap()).unwrap();
+        let mut reader = RecordingReader::new(File::open(path).unwrap()).unwrap();
         let facts = reader.facts().clone();
         let mut explainer = ExitExplainer::new(&facts);
         let (mut vms, mut budgets) = (Vec::new(), Vec::<ExitBudget>::new());
@@ -41,7 +41,7 @@ impl Told {
                 }
             }
         };
-        assert_eq!(ending, Ending::Complete);
+        assert_eq!(ending, RecordingEnd::Complete);
         let mut lost = BTreeMap::new();
         for budget in &budgets {
             let all: u64 = budget.parts.iter().map(|part| part.ns).sum();
@@ -85,8 +85,8 @@ fn dump(serve: &Serve, options: &[&str]) -> Output {
 }
 
 /// Starts a VM that polls; returns its name.
-fn vm(serve: &Serve, cpu: u32) -> (Run, String) {
-    let run = Run::microvm(cpu, &["--duration", "60s"]).unwrap();
+fn vm(serve: &Serve, cpu: u32) -> (VmnoiseRun, String) {
+    let run = VmnoiseRun::microvm(cpu, &["--duration", "60s"]).unwrap();
     let name = format!("vmnoise:{}", run.pid());
     serve.wait_for(&format!("vmnoise_vcpus{{vm=\"{name}\"}}"));
     (run, name)
@@ -298,7 +298,7 @@ fn reasons(folder: &Path) -> Vec<String> {
     let paths = entries.map(|entry| entry.unwrap().path());
     let dumps = paths.filter(|path| path.extension().is_some_and(|it| it == "vmn"));
     let limits = dumps.map(|path| {
-        let reader = Reader::new(File::open(path).unwrap()).unwrap();
+        let reader = RecordingReader::new(File::open(path).unwrap()).unwrap();
         let statuses = &reader.facts().probe_statuses;
         statuses.iter().map(|it| it.limit.to_string()).collect()
     });

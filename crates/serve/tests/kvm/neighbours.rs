@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use vmnoise_host::Host;
 use vmnoise_labs::schedstat::{self, Schedstat};
 use vmnoise_labs::urgency::set_thread_fifo;
-use vmnoise_labs::{Disturber, Group, Run, skipped};
+use vmnoise_labs::{Disturber, Group, VmnoiseRun, skipped};
 
 use crate::harness::{Metrics, Serve};
 
@@ -39,8 +39,8 @@ fn seconds(ns: u64) -> f64 {
 }
 
 /// Starts a VM that polls; returns its name in the metrics, and its vCPU's thread.
-fn vm(serve: &Serve, cpu: u32) -> (Run, String, u32) {
-    let run = Run::microvm(cpu, &["--duration", "60s"]).unwrap();
+fn vm(serve: &Serve, cpu: u32) -> (VmnoiseRun, String, u32) {
+    let run = VmnoiseRun::microvm(cpu, &["--duration", "60s"]).unwrap();
     let name = format!("vmnoise:{}", run.pid());
     serve.wait_for(&format!(
         "vmnoise_vcpu_time_seconds_total{{vm=\"{name}\",state=\"running\"}}"
@@ -209,7 +209,7 @@ fn a_place_that_is_free_again_is_given_to_the_next_vm() {
             "{running}"
         );
         // While it runs, no other VM finds room.
-        let other = Run::microvm(cpu(), &["--duration", "60s"]).unwrap();
+        let other = VmnoiseRun::microvm(cpu(), &["--duration", "60s"]).unwrap();
         serve.wait_until("a vCPU is without room", |metrics| {
             metrics.of("vmnoise_vcpus_without_room") == 1.0
         });
@@ -261,7 +261,7 @@ fn each_vcpu_is_told_by_its_number_where_that_is_asked_for() {
         .map(u32::to_string)
         .collect::<Vec<_>>()
         .join(",");
-    let run = Run::start(&["microvm", "--cpus", &both, "--duration", "60s"]).unwrap();
+    let run = VmnoiseRun::start(&["microvm", "--cpus", &both, "--duration", "60s"]).unwrap();
     let name = format!("vmnoise:{}", run.pid());
     let of = |metrics: &Metrics, vcpu: &str| {
         let series = format!(

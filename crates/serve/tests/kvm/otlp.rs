@@ -6,9 +6,9 @@ use std::process::{Child, ChildStdout, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
-use vmnoise_labs::{Disturber, Run};
+use vmnoise_labs::{Disturber, VmnoiseRun};
 
-use crate::exported::{Exported, between_scrapes};
+use crate::exported::{OtlpMessage, between_scrapes};
 use crate::harness::{PROGRAM, Serve};
 
 /// A collector that keeps nothing. Ends when it is dropped.
@@ -47,10 +47,10 @@ impl Collector {
     }
 
     /// Returns the next message that is made from now on.
-    fn next_made(&mut self) -> Exported {
+    fn next_made(&mut self) -> OtlpMessage {
         let now_ns = utc_ns();
         loop {
-            let exported = Exported::of(&self.next()["message"]);
+            let exported = OtlpMessage::of(&self.next()["message"]);
             if exported.made_ns() >= now_ns {
                 return exported;
             }
@@ -91,7 +91,7 @@ fn a_collector_gets_what_a_scraper_finds_and_when_it_began() {
     assert_eq!(first["headers"]["content-type"], "application/x-protobuf");
     assert_eq!(first["headers"]["authorization"], "Bearer secret");
 
-    let run = Run::microvm(0, &["--duration", "60s"]).unwrap();
+    let run = VmnoiseRun::microvm(0, &["--duration", "60s"]).unwrap();
     let came_ns = utc_ns();
     let busy = Disturber::busy(0).unwrap();
     let vm = format!("vmnoise:{}", run.pid());
@@ -165,7 +165,7 @@ fn one_that_is_not_there_disturbs_nothing() {
     assert_eq!(serve.page("/-/ready"), "ready\n");
     let failed = "vmnoise_otlp_exports_total{outcome=\"failed\"}";
     serve.wait_until("an attempt", |metrics| metrics.of(failed) >= 1.0);
-    let run = Run::microvm(0, &["--duration", "60s"]).unwrap();
+    let run = VmnoiseRun::microvm(0, &["--duration", "60s"]).unwrap();
     serve.wait_for(&format!("vmnoise_vcpus{{vm=\"vmnoise:{}\"}}", run.pid()));
     drop(run);
     let (status, said) = serve.end_and_say();

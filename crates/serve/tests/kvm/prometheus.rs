@@ -8,8 +8,8 @@ use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
-use vmnoise_labs::bed::Packaged;
-use vmnoise_labs::{Disturber, Run};
+use vmnoise_labs::bed::DebianProgram;
+use vmnoise_labs::{Disturber, VmnoiseRun};
 
 use crate::harness::{RULES, Serve, get, get_as};
 
@@ -43,7 +43,10 @@ impl Prometheus {
         // It cannot choose a port and report it.
         let address = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = address.local_addr().unwrap().to_string();
-        let program = Packaged::Prometheus.programs().unwrap().join("prometheus");
+        let program = DebianProgram::Prometheus
+            .programs()
+            .unwrap()
+            .join("prometheus");
         let child = Command::new(program)
             .arg(format!("--config.file={}", config.display()))
             .arg(format!("--storage.tsdb.path={}", folder.display()))
@@ -87,7 +90,7 @@ fn promql_says_which_vm_lost_most_to_whom_and_since_when() {
     let folder = tempfile::tempdir().unwrap();
     let hosts = [Serve::start(), Serve::start()];
     let prometheus = Prometheus::start(folder.path(), &[&hosts[0], &hosts[1]]);
-    let run = Run::microvm(1, &["--duration", "120s"]).unwrap();
+    let run = VmnoiseRun::microvm(1, &["--duration", "120s"]).unwrap();
     let vm = format!("vmnoise:{}", run.pid());
     // Both hosts are this machine, so each of them sees its VM.
     let seen = prometheus.answer(&format!("count(vmnoise_vcpus{{vm=\"{vm}\"}}) == 2"));
@@ -160,7 +163,7 @@ fn buckets(text: &str) -> (Vec<(f64, f64)>, f64) {
 #[test]
 fn each_format_has_all_waits_up_to_infinity_and_no_bound_between() {
     let serve = Serve::start();
-    let run = Run::microvm(0, &["--duration", "60s"]).unwrap();
+    let run = VmnoiseRun::microvm(0, &["--duration", "60s"]).unwrap();
     let busy = Disturber::busy(0).unwrap();
     serve.wait_for(&format!("vmnoise_vcpus{{vm=\"vmnoise:{}\"}}", run.pid()));
     sleep(Duration::from_secs(1));

@@ -3,7 +3,7 @@
 use std::fs;
 use std::process::Command;
 
-use vmnoise_labs::Run;
+use vmnoise_labs::VmnoiseRun;
 
 use crate::harness::{PROGRAM, Serve};
 
@@ -21,7 +21,7 @@ fn each_thread_has_what_the_table_says_and_serves_on() {
     // With all threads except those that write.
     let serve = Serve::with(&["--exits-on", "1/2"]);
     // It still finds a later VM, and answers: no right that this needs is missing.
-    let run = Run::microvm(0, &["--duration", "60s"]).unwrap();
+    let run = VmnoiseRun::microvm(0, &["--duration", "60s"]).unwrap();
     let name = format!("vmnoise:{}", run.pid());
     serve.wait_for(&format!(
         "vmnoise_vcpu_time_seconds_total{{vm=\"{name}\",state=\"running\"}}"

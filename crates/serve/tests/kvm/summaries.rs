@@ -10,12 +10,12 @@ use std::time::{Duration, Instant};
 use parquet::file::reader::{FileReader, SerializedFileReader};
 use parquet::record::Field;
 use vmnoise_host::Host;
-use vmnoise_labs::{Disturber, Run};
+use vmnoise_labs::{Disturber, VmnoiseRun};
 
 use crate::harness::{Metrics, PROGRAM, Serve};
 
 /// Columns of a row.
-pub type Row = BTreeMap<String, Field>;
+pub type SummaryRow = BTreeMap<String, Field>;
 
 /// Returns all files below a folder.
 pub fn files(folder: &Path) -> Vec<PathBuf> {
@@ -32,21 +32,21 @@ pub fn files(folder: &Path) -> Vec<PathBuf> {
 }
 
 /// Returns all rows of a file.
-pub fn rows(file: &Path) -> Vec<Row> {
+pub fn rows(file: &Path) -> Vec<SummaryRow> {
     let reader = SerializedFileReader::new(File::open(file).unwrap()).unwrap();
     let rows = reader.get_row_iter(None).unwrap();
     let rows = rows.map(|row| row.unwrap().into_columns().into_iter().collect());
     rows.collect()
 }
 
-fn text<'a>(row: &'a Row, column: &str) -> &'a str {
+fn text<'a>(row: &'a SummaryRow, column: &str) -> &'a str {
     match &row[column] {
         Field::Str(text) => text,
         _ => "",
     }
 }
 
-fn seconds(row: &Row, column: &str) -> f64 {
+fn seconds(row: &SummaryRow, column: &str) -> f64 {
     match row[column] {
         Field::Long(ns) => Duration::from_nanos(ns.try_into().unwrap()).as_secs_f64(),
         _ => panic!("no {column} in {row:?}"),
@@ -55,10 +55,10 @@ fn seconds(row: &Row, column: &str) -> f64 {
 
 /// Checks the sums of a VM at the end: each lies between the metrics of an earlier scrape and those
 /// plus the `later` seconds since.
-fn assert_says_what_the_metrics_said(rows: &[Row], vm: &str, metrics: &Metrics, later: f64) {
+fn assert_says_what_the_metrics_said(rows: &[SummaryRow], vm: &str, metrics: &Metrics, later: f64) {
     let of = |name: &str, labels: &str| metrics.of(&format!("{name}{{vm=\"{vm}\",{labels}}}"));
-    let about = |about: &str| -> Vec<&Row> {
-        let ours = |row: &&Row| text(row, "about") == about && text(row, "vm") == vm;
+    let about = |about: &str| -> Vec<&SummaryRow> {
+        let ours = |row: &&SummaryRow| text(row, "about") == about && text(row, "vm") == vm;
         rows.iter().filter(ours).collect()
     };
     let said = about("vm");
@@ -124,7 +124,7 @@ fn what_ends_within_an_hour_is_told_of_in_its_folder_and_its_threads_can_do_no_m
         .args(["--listen", "127.0.0.1:0", "--summaries"])
         .arg(folder.path());
     let serve = Serve::of(&mut serve);
-    let run = Run::microvm(cpu, &["--duration", "60s"]).unwrap();
+    let run = VmnoiseRun::microvm(cpu, &["--duration", "60s"]).unwrap();
     let vm = format!("vmnoise:{}", run.pid());
     serve.wait_for(&format!(
         "vmnoise_vcpu_time_seconds_total{{vm=\"{vm}\",state=\"running\"}}"

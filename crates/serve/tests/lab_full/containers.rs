@@ -6,7 +6,7 @@ use std::process::{Command, Stdio};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-use vmnoise_labs::Run;
+use vmnoise_labs::VmnoiseRun;
 
 use crate::harness::{Metrics, PROGRAM, get};
 
@@ -110,7 +110,7 @@ fn where_the_profile_of_podman_refuses_bpf_it_says_who_and_what_helps() {
 #[test]
 fn an_image_from_scratch_names_a_vm_of_its_host_with_two_capabilities() {
     let podman = Podman::begin();
-    let run = Run::microvm(0, &["--duration", "120s"]).unwrap();
+    let run = VmnoiseRun::microvm(0, &["--duration", "120s"]).unwrap();
     let listen = format!("--listen={HOST}");
     let image = ["localhost/vmnoise", &listen];
     let arguments = [&["run"], &OF_THIS_MACHINE[..], &RIGHTS, &image].concat();

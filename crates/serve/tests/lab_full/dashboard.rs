@@ -6,7 +6,7 @@ use std::fs;
 use std::process::Command;
 
 use serde_json::Value;
-use vmnoise_labs::bed::Packaged;
+use vmnoise_labs::bed::DebianProgram;
 
 use crate::harness::{Serve, get_as};
 
@@ -55,7 +55,10 @@ fn prometheus_takes_each_expression() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("rules.yml");
     fs::write(&file, &rules).unwrap();
-    let promtool = Packaged::Prometheus.programs().unwrap().join("promtool");
+    let promtool = DebianProgram::Prometheus
+        .programs()
+        .unwrap()
+        .join("promtool");
     let mut check = Command::new(promtool);
     let output = check.args(["check", "rules"]).arg(&file).output().unwrap();
     let said = String::from_utf8_lossy(&output.stdout);

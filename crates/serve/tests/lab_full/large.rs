@@ -4,7 +4,7 @@
 use std::path::Path;
 
 use serde_json::Value;
-use vmnoise_labs::bed::{Kernel, Lab, Suite};
+use vmnoise_labs::bed::{DebianKernel, DebianSuite, Lab};
 use vmnoise_labs::lab_program;
 
 use crate::harness::{Metrics, PROGRAM};
@@ -24,7 +24,9 @@ fn bytes(memory: &Value) -> u64 {
 
 /// Returns the memory of `vmnoise-serve` and of `vmnoise exits` with this number of CPUs.
 fn measured(cpus: u32) -> [u64; 2] {
-    let mut lab = Lab::kernel(Kernel::Cloud).from(Suite::Own).cpus(cpus);
+    let mut lab = Lab::kernel(DebianKernel::Cloud)
+        .from(DebianSuite::Own)
+        .cpus(cpus);
     for program in ["lab-scrape", "lab-memory", "lab-guest"] {
         lab = lab.program(&lab_program(program).unwrap());
     }

@@ -27,13 +27,72 @@ static __always_inline int ran(u32 cpu, u64 begin)
 	return 0;
 }
 
+/* Rebuilds the switch to the current task, which fired no event, from the scheduler's data. The run
+ * queue's clock shows the time of its last update, and `clock_ahead` converts this time to
+ * CLOCK_MONOTONIC. `came_ns` is the arrival time of the current task (sched_info_arrive of
+ * kernel/sched/stats.h). The idle task has none, so its `came_ns` is `left_ns`. `left_ns` is the
+ * time at which the scheduler last charged the task that left (update_curr). `left_ns` is set only
+ * if this task has not arrived again since its last seen switch. Hidden switches are rare, so this
+ * function is not inlined into each program. It is global, because the verifier then checks it once
+ * for each program, and not once for each path to it. */
+__noinline int find_hidden_switch(u32 cpu, u64 now)
+{
+	struct task_struct *task = bpf_get_current_task_btf(), *ran;
+	struct exits_cpu *slot = exits_cpu(cpu);
+	struct exits_hidden it = {};
+	u64 clock, clock_task, charged, arrival;
+	struct rq *run_queue;
+
+	if (!slot || !slot->clock_ahead || !bpf_core_field_exists(task->sched_info.last_arrival) ||
+	    !bpf_core_field_exists(task->se.cfs_rq))
+		return 0;
+	it.tid = task->pid;
+	if (it.tid)
+		it.came_ns = task->sched_info.last_arrival + slot->clock_ahead;
+	/* The task that left may be freed by now. It is read only if its memory still has its
+	 * thread id. The scheduler never charges idle. */
+	ran = (void *)slot->running_task;
+	if (slot->running_tid && BPF_CORE_READ(ran, pid) == slot->running_tid) {
+		name_task(&it.left, ran, slot->running_tid);
+		run_queue = BPF_CORE_READ(task, se.cfs_rq, rq);
+		clock = BPF_CORE_READ(run_queue, clock);
+		clock_task = BPF_CORE_READ(run_queue, clock_task);
+		charged = BPF_CORE_READ(ran, se.exec_start);
+		arrival = BPF_CORE_READ(ran, sched_info.last_arrival) + slot->clock_ahead;
+		if (charged && charged <= clock_task &&
+		    arrival <= slot->running_since + VMNOISE_HANDOVER_NS)
+			it.left_ns = clock - (clock_task - charged) + slot->clock_ahead;
+	}
+	if (!it.tid)
+		it.came_ns = it.left_ns;
+	return rebuild_switch(slot, cpu, now, &it);
+}
+
+/* Rebuilds a hidden switch if the last seen switch went to another task than the current one. */
+static __always_inline void check_who_runs(const struct exits_cpu *slot, u32 cpu, u64 now, u32 tid)
+{
+	if (slot->running_since && slot->running_tid != tid)
+		find_hidden_switch(cpu, now);
+}
+
+/* Rebuilds a hidden switch before host work begins, on a CPU where a vCPU has been before. */
+static __always_inline void check_before_work(u32 cpu, u64 now)
+{
+	struct exits_cpu *slot = counted_cpu(cpu);
+
+	if (slot && slot->hosts)
+		check_who_runs(slot, cpu, now, bpf_get_current_pid_tgid());
+}
+
 SEC("tp_btf/irq_handler_entry")
 int BPF_PROG(irq_handler_entry, int irq, struct irqaction *action)
 {
 	u64 now = bpf_ktime_get_ns();
 	u32 cpu = here();
-	struct vmnoise_source *source = exits_irq_entry(cpu, now, irq, VMNOISE_FROM_LINE);
+	struct vmnoise_source *source;
 
+	check_before_work(cpu, now);
+	source = exits_irq_entry(cpu, now, irq, VMNOISE_FROM_LINE);
 	if (source)
 		name_line(source, irq, action);
 	return ran(cpu, now);
@@ -55,10 +114,11 @@ int BPF_PROG(irq_handler_exit, int irq)
 	{                                                                                          \
 		u64 now = bpf_ktime_get_ns();                                                      \
 		u32 cpu = here();                                                                  \
-		struct vmnoise_source *source =                                                    \
-		    exits_irq_entry(cpu, now, vector, VMNOISE_FROM_VECTOR);                        \
+		struct vmnoise_source *source;                                                     \
 		union vector_name name = {.letters = #word};                                       \
                                                                                                    \
+		check_before_work(cpu, now);                                                       \
+		source = exits_irq_entry(cpu, now, vector, VMNOISE_FROM_VECTOR);                   \
 		if (source)                                                                        \
 			name_vector(source, vector, name.words);                                   \
 		return ran(cpu, now);                                                              \
@@ -81,6 +141,7 @@ int BPF_PROG(softirq_entry, unsigned int number)
 	u64 now = bpf_ktime_get_ns();
 	u32 cpu = here();
 
+	check_before_work(cpu, now);
 	exits_softirq_entry(cpu, now, number);
 	return ran(cpu, now);
 }
@@ -113,11 +174,12 @@ static __always_inline int task_switch(bool preempt, struct task_struct *prev,
 
 	if (!slot)
 		return 0;
-	if (streaming) {
-		if (slot->waiting)
-			name_task(&source, prev, prev->pid);
-		slot->running_task = (u64)next;
-	}
+	if (bpf_core_field_exists(prev->se.cfs_rq))
+		slot->clock_ahead = now - prev->se.cfs_rq->rq->clock;
+	check_who_runs(slot, cpu, now, prev->pid);
+	if (streaming && slot->waiting)
+		name_task(&source, prev, prev->pid);
+	slot->running_task = (u64)next;
 	exits_switch(slot, cpu, now, preempt, prev_state, &source, next->pid);
 	return ran(cpu, now);
 }
@@ -179,21 +241,25 @@ int BPF_PROG(sched_waking, struct task_struct *wakee)
 SEC("tp_btf/kvm_vcpu_wakeup")
 int BPF_PROG(kvm_vcpu_wakeup, u64 ns, bool waited)
 {
-	u64 now = bpf_ktime_get_ns();
+	u64 now = bpf_ktime_get_ns(), id = bpf_get_current_pid_tgid();
 	u32 cpu = here();
+	struct exits_cpu *slot = counted_cpu(cpu);
 
-	exits_halted(cpu, now, ns, waited, bpf_get_current_pid_tgid());
+	if (slot)
+		check_who_runs(slot, cpu, now, id);
+	exits_halted(cpu, now, ns, waited, id);
 	return ran(cpu, now);
 }
 
 /* Returns the vCPU whose thread runs here, by its thread id. */
 static __always_inline struct exits_vcpu *vcpu_of_current(struct exits_cpu *slot, u32 cpu, u64 now)
 {
-	struct exits_vcpu *vcpu = exits_vcpu(slot->vcpu);
 	u64 id = bpf_get_current_pid_tgid();
+	struct exits_vcpu *vcpu;
 
-	if (streaming)
-		slot->running_task = bpf_get_current_task();
+	check_who_runs(slot, cpu, now, id);
+	vcpu = exits_vcpu(slot->vcpu);
+	slot->running_task = bpf_get_current_task();
 	if (vcpu && vcpu->tid == (u32)id)
 		return vcpu;
 	return current_vcpu(slot, cpu, now, id, id >> 32);

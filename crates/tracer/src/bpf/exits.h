@@ -71,13 +71,25 @@ struct exits_cpu {
 
 	/* The running task, and since when it runs; 0: unknown. */
 	u64 running_since;
-	u64 running_task; /* set only if streaming */
+	u64 running_task;
 	u32 running_tid;
 	u32 waiting;  /* number of vCPUs that wait for this CPU; set only if streaming */
 	u64 timed_ns; /* time of the runs that were timed */
-	u64 more_reserved[4];
+	/* CLOCK_MONOTONIC minus the run queue's clock, at the last switch; 0: unknown. */
+	u64 clock_ahead;
+	u64 looked_at; /* last wake-up or move of a vCPU that read the work of this CPU */
+	u64 more_reserved[2];
 };
 _Static_assert(sizeof(struct exits_cpu) == 384, "pairs of cache lines: no two CPUs share one");
+
+/* A switch that fired no event. 0: unknown. */
+struct exits_hidden {
+	struct vmnoise_source left; /* the task that left */
+	u64 left_ns;		    /* time at which this task left */
+	u64 came_ns;		    /* time at which the other task came */
+	u32 tid;		    /* the task that came */
+	u32 reserved;
+};
 
 /* Exits of one vCPU for one reason. */
 struct exits_reason {

@@ -3,13 +3,73 @@
 #ifndef VMNOISE_EXITS_SCHED_BPF_H
 #define VMNOISE_EXITS_SCHED_BPF_H
 
+/* Notes that this task has the CPU from now on. */
+static __always_inline void comes(struct exits_cpu *here, u32 cpu, u64 now, bool from_idle, u32 tid)
+{
+	struct exits_vcpu *vcpu;
+	struct exits_work done;
+	u32 index = 0;
+
+	if (!tid) {
+		here->idle_start = now;
+		here->idle_taken = interrupts(&here->done);
+	}
+	here->running_since = now;
+	here->running_tid = tid;
+	vcpu = tid ? vcpu_of_thread(tid, &index) : 0;
+	here->vcpu = 0;
+	if (!vcpu)
+		return;
+	look_at_done(here, &done);
+	switched_in(vcpu, index, here, cpu, now, from_idle, &done);
+	AMID();
+	arrives(vcpu, index, here, cpu, now, &done);
+	interruption_ends(vcpu, here, now);
+	if (kvm_run_only && !vcpu->left)
+		seen(vcpu, now);
+}
+
+/* Records a switch that fired no event, at the next event on this CPU. No host work was seen here
+ * since the switch, so the work counted here so far came before the switch. If a vCPU's thread
+ * left, the switch is not recorded, because it is unknown whether the thread was runnable. If the
+ * switch begins or ends idle time, and this CPU's work was read since, the reader got a wrong idle
+ * state: this counts as a loss. */
+static __noinline int rebuild_switch(struct exits_cpu *here, u32 cpu, u64 now,
+				     const struct exits_hidden *it)
+{
+	struct exits_vcpu *vcpu;
+	bool from_idle;
+	u32 index = 0;
+	u64 came;
+
+	if (!here || !it || !here->running_since || here->vcpu || here->running_tid == it->tid)
+		return 0;
+	came = it->came_ns;
+	from_idle = !here->running_tid;
+	if (came <= here->running_since || came > now)
+		return 0;
+	/* The vCPU that came waited on another CPU. The work there until `came` is unknown. */
+	vcpu = it->tid ? vcpu_of_thread(it->tid, &index) : 0;
+	if (vcpu && vcpu->off_start && vcpu->cpu != cpu)
+		return 0;
+	if ((from_idle || !it->tid) && here->looked_at >= came)
+		count_unpaired(here, 1);
+	softirq_leaves(here, cpu, came);
+	if (it->left_ns >= here->running_since && it->left_ns + VMNOISE_HANDOVER_NS < came) {
+		tell_run(here, cpu, it->left_ns, &it->left);
+		here->running_since = 0; /* unknown tasks had the CPU until `came` */
+	}
+	tell_run(here, cpu, came, &it->left);
+	idle_ends(here, came);
+	comes(here, cpu, came, from_idle, it->tid);
+	return 0;
+}
+
 static __always_inline void exits_switch(struct exits_cpu *here, u32 cpu, u64 now, bool preempted,
 					 u32 prev_state, const struct vmnoise_source *prev,
 					 u32 next_tid)
 {
 	struct exits_vcpu *vcpu;
-	struct exits_work done;
-	u32 index = 0;
 
 	if (!here->running_since || here->running_tid != prev->id)
 		unseen_before(here, cpu, now, prev->id);
@@ -20,23 +80,7 @@ static __always_inline void exits_switch(struct exits_cpu *here, u32 cpu, u64 no
 	vcpu = exits_vcpu(here->vcpu);
 	if (vcpu)
 		switched_out(vcpu, here->vcpu, here, cpu, now, preempted || !prev_state);
-	if (!next_tid) {
-		here->idle_start = now;
-		here->idle_taken = interrupts(&here->done);
-	}
-	here->running_since = now;
-	here->running_tid = next_tid;
-	vcpu = next_tid ? vcpu_of_thread(next_tid, &index) : 0;
-	here->vcpu = 0;
-	if (vcpu) {
-		look_at_done(here, &done);
-		switched_in(vcpu, index, here, cpu, now, !prev->id, &done);
-		AMID();
-		arrives(vcpu, index, here, cpu, now, &done);
-		interruption_ends(vcpu, here, now);
-		if (kvm_run_only && !vcpu->left)
-			seen(vcpu, now);
-	}
+	comes(here, cpu, now, !prev->id, next_tid);
 }
 
 /* Returns where to store who woke the thread. Returns 0 if nobody needs it, or if an interrupt woke
@@ -52,8 +96,10 @@ static __always_inline struct vmnoise_source *exits_waking(u32 waker_cpu, u32 ti
 		return 0;
 	vcpu->wake = now;
 	there = exits_cpu(vcpu->cpu);
-	if (there)
+	if (there) {
+		there->looked_at = now;
 		work_by(there, now, &vcpu->wake_mark);
+	}
 	if (!streaming || !there || !vcpu->off_start || vcpu->off_runnable)
 		return 0;
 	waits(vcpu, there);

@@ -130,6 +130,20 @@ TEST(switch)
 	return done();
 }
 
+/* Values: the task that left, its departure time, the other task's arrival time, the other task. */
+TEST(hidden_switch)
+{
+	struct exits_hidden it = {
+	    .left = task(args->values[0]),
+	    .left_ns = args->values[1],
+	    .came_ns = args->values[2],
+	    .tid = args->values[3],
+	};
+
+	rebuild_switch(exits_cpu(args->cpu), args->cpu, args->now, &it);
+	return done();
+}
+
 TEST(migrate)
 {
 	struct vmnoise_source running;
@@ -374,6 +388,8 @@ static long happens(u32 index, void *unused)
 		return test_thread_ends(&event->args);
 	case 16:
 		return test_amid(&event->args);
+	case 17:
+		return test_hidden_switch(&event->args);
 	}
 	return 1;
 }

@@ -156,6 +156,7 @@ static __always_inline void moves(struct exits_vcpu *vcpu, u32 index, struct exi
 {
 	struct exits_work by_now;
 
+	there->looked_at = to->looked_at = now;
 	work_by(there, now, &by_now);
 	off_until(vcpu, index, now, there->idle_start, &by_now, to_cpu);
 	if (streaming && vcpu->waits) {

@@ -156,7 +156,7 @@ static __always_inline int irq_ends(struct family_cpu *cpu, const struct vmnoise
 {
 	u64 now = bpf_ktime_get_ns(), stolen = cpu->own.steal.ns, before = cpu->own.irq.ns, net;
 
-	own_irq_exit(&cpu->own, now, steal_of(cpu), who->id, who->origin);
+	family_irq_exit(cpu, now, steal_of(cpu), who->id, who->origin);
 	note_steal(cpu, stolen, now);
 	net = cpu->own.irq.ns - before;
 	if (net) {
@@ -238,7 +238,7 @@ int BPF_PROG(softirq_exit, unsigned int number)
 	now = bpf_ktime_get_ns();
 	stolen = cpu->own.steal.ns;
 	before = cpu->own.softirq.ns;
-	own_softirq_exit(&cpu->own, now, steal_of(cpu));
+	family_softirq_exit(cpu, now, steal_of(cpu));
 	note_steal(cpu, stolen, now);
 	net = cpu->own.softirq.ns - before;
 	if (net) {
@@ -341,7 +341,7 @@ static __always_inline int task_switch(bool preempt, struct task_struct *prev,
 	if (blamed)
 		blame(&who, blamed);
 	if (leaves && prev_state & TASK_DEAD)
-		family_ends(leaves, &cpu->ended, prev->se.sum_exec_runtime, kernel_waited(prev));
+		family_ends(leaves, cpu, prev->se.sum_exec_runtime, kernel_waited(prev));
 	return ran(cpu, it.now);
 }
 

@@ -7,6 +7,9 @@
 #include "own_cpus.h"
 #include "vmnoise.h"
 
+/* Longest time in ns between two interruptions that still count as one piece of taken time. */
+#define FAMILY_BREATH 5000
+
 /* Number of tries to take a CPU's lock. Another CPU takes it only to move a waiting thread to this
  * CPU. */
 #define FAMILY_LOCK_TRIES 512
@@ -59,6 +62,7 @@ struct family_thread {
 	    throttles; /* how long its groups had been throttled when its wait began */
 	unsigned long long own_before; /* `own_ran` of its CPU when its wait began */
 	unsigned long long lost;       /* in the current wait, behind others */
+	unsigned long long piece;      /* piece of taken time that the current wait continues */
 	struct family_taken before;    /* of its CPU, when it began to run */
 	struct family_books books;
 };
@@ -99,8 +103,12 @@ struct family_cpu {
 	unsigned long long unnamed_waits;
 	unsigned long long doubtful_waits; /* part of own_waits: the end of the turn was not seen */
 	unsigned long long nmi;
-	unsigned long long unpaired;  /* events that do not fit the earlier ones */
-	unsigned long long contended; /* the lock could not be taken */
+	unsigned long long unpaired;	/* events that do not fit the earlier ones */
+	unsigned long long contended;	/* the lock could not be taken */
+	unsigned long long piece;	/* time taken from the family in the last piece */
+	unsigned long long piece_until; /* end of the last piece */
+	unsigned long long longest_piece;
+	unsigned long long most_of_one; /* largest time taken from one thread that ended here */
 	struct family_longest longest[FAMILY_KINDS];
 	struct family_books ended; /* times of threads that ended here */
 }

@@ -46,6 +46,55 @@ static __always_inline void lengthens(struct family_longest *longest, u64 ns, u6
 	longest->who = *who;
 }
 
+/* Notes that others had this CPU from `begin` to `now`. This time continues the last piece if that
+ * piece ended at most FAMILY_BREATH before `begin`. Otherwise a new piece begins. */
+static __always_inline void piece_ends(struct family_cpu *cpu, u64 begin, u64 now)
+{
+	if (begin > cpu->piece_until + FAMILY_BREATH)
+		cpu->piece = 0;
+	else if (begin < cpu->piece_until)
+		begin = cpu->piece_until;
+	cpu->piece += minus(now, begin);
+	cpu->piece_until = now;
+	if (cpu->piece > cpu->longest_piece)
+		cpu->longest_piece = cpu->piece;
+}
+
+/* Returns the length of the piece that a wait from now on continues; 0: none. */
+static __always_inline u64 piece_before(const struct family_cpu *cpu, u64 now)
+{
+	return now > cpu->piece_until + FAMILY_BREATH ? 0 : cpu->piece;
+}
+
+/* Notes that a piece ends, because a thread gets this CPU after a wait. */
+static __always_inline void wait_was(struct family_thread *thread, struct family_cpu *cpu, u64 now)
+{
+	cpu->piece = thread->piece + thread->lost;
+	cpu->piece_until = now;
+	if (cpu->piece > cpu->longest_piece)
+		cpu->longest_piece = cpu->piece;
+}
+
+static __always_inline void family_irq_exit(struct family_cpu *cpu, u64 now, u64 steal, u32 id,
+					    u32 origin)
+{
+	u64 begin = cpu->own.irq_depth == 1 ? cpu->own.irqs[0].start : 0;
+
+	own_irq_exit(&cpu->own, now, steal, id, origin);
+	/* A nested interrupt is part of the outer interrupt. */
+	if (begin && !cpu->own.irq_depth)
+		piece_ends(cpu, begin, now);
+}
+
+static __always_inline void family_softirq_exit(struct family_cpu *cpu, u64 now, u64 steal)
+{
+	u64 begin = cpu->own.softirq_start;
+
+	own_softirq_exit(&cpu->own, now, steal);
+	if (begin)
+		piece_ends(cpu, begin, now);
+}
+
 /* Counts the time until now for a thread that neither runs nor waits. */
 static __always_inline void book(struct family_thread *thread, u64 now)
 {
@@ -108,6 +157,7 @@ static __always_inline void starts_waiting(struct family_thread *thread, struct 
 	} else {
 		book(thread, now);
 		thread->lost = 0;
+		thread->piece = 0;
 	}
 	wait_begins(thread, cpu, number, now, throttles);
 	give_lock(cpu, held);
@@ -131,6 +181,7 @@ static __always_inline void family_wakes(struct family_thread *thread, struct fa
 		book(thread, it->now);
 		thread->state = FAMILY_THROTTLED;
 		thread->lost = 0;
+		thread->piece = 0;
 		return;
 	}
 	starts_waiting(thread, there, it->number, it->now, it->steal, throttles);
@@ -156,6 +207,7 @@ static __always_inline void leaves(struct family_thread *thread, struct family_c
 	if (thread->state == FAMILY_RUNNING && thread->cpu == number) {
 		book_running(thread, cpu, now);
 		thread->lost = 0;
+		thread->piece = piece_before(cpu, now);
 		return;
 	}
 	/* It came unseen, at an unknown time. */
@@ -168,6 +220,7 @@ static __always_inline void leaves(struct family_thread *thread, struct family_c
 	thread->state = FAMILY_UNSEEN;
 	book(thread, now);
 	thread->lost = 0;
+	thread->piece = 0;
 }
 
 /* Notes that a thread of the family gets this CPU. */
@@ -178,15 +231,18 @@ static __always_inline void comes(struct family_thread *thread, struct family_cp
 	if (thread->state == FAMILY_WAITING) {
 		wait_ends(thread, cpu, now, throttles);
 		lengthens(&cpu->longest[FAMILY_WAIT], thread->lost, now, before);
+		wait_was(thread, cpu, now);
 	} else if (thread->state != FAMILY_THROTTLED) {
 		/* It left, or was woken, unseen. */
 		cpu->unpaired += !!thread->first;
 		thread->state = FAMILY_UNSEEN;
 		book(thread, now);
+		cpu->piece = 0;
 	} else {
 		thread->lost += minus(now, thread->since);
 		book(thread, now);
 		lengthens(&cpu->longest[FAMILY_WAIT], thread->lost, now, before);
+		wait_was(thread, cpu, now);
 	}
 	thread->state = FAMILY_RUNNING;
 	thread->cpu = number;
@@ -257,12 +313,23 @@ static __always_inline u64 unshown(const struct family_books *books)
 	return minus(books->kernel_waited, books->waited + books->waited_own + books->throttled);
 }
 
+/* Returns the time that others took from a thread. */
+static __always_inline u64 taken_of(const struct family_books *books)
+{
+	return books->irq + books->softirq + books->nmi + books->steal + books->waited +
+	       books->throttled;
+}
+
 /* Notes that a thread has ended. No event of it comes any more. */
-static __always_inline void family_ends(struct family_thread *thread, struct family_books *ended,
+static __always_inline void family_ends(struct family_thread *thread, struct family_cpu *cpu,
 					u64 kernel_ran, u64 kernel_waited)
 {
-	u64 *from = (u64 *)&thread->books, *to = (u64 *)ended;
+	u64 *from = (u64 *)&thread->books, *to = (u64 *)&cpu->ended;
+	u64 taken = taken_of(&thread->books);
 	u32 i;
+
+	if (taken > cpu->most_of_one)
+		cpu->most_of_one = taken;
 
 	thread->books.wall = minus(thread->since, thread->first);
 	thread->books.threads = 1;

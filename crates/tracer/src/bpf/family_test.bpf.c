@@ -83,7 +83,7 @@ int test_event(struct happened *given)
 		u64 blamed = family_switch(cpu, &it, &what, prev, next, &who);
 
 		if (prev && event.flags & DIES)
-			family_ends(prev, &cpu->ended, 0, 0);
+			family_ends(prev, cpu, 0, 0);
 		return blamed;
 	}
 	if (event.what == WAKES && prev) {
@@ -98,11 +98,11 @@ int test_event(struct happened *given)
 	} else if (event.what == IRQ_ENTRY) {
 		own_irq_entry(&cpu->own, event.now, event.steal, event.prev, 0);
 	} else if (event.what == IRQ_EXIT) {
-		own_irq_exit(&cpu->own, event.now, event.steal, event.prev, 0);
+		family_irq_exit(cpu, event.now, event.steal, event.prev, 0);
 	} else if (event.what == SOFTIRQ_ENTRY) {
 		own_softirq_entry(&cpu->own, event.now, event.steal);
 	} else if (event.what == SOFTIRQ_EXIT) {
-		own_softirq_exit(&cpu->own, event.now, event.steal);
+		family_softirq_exit(cpu, event.now, event.steal);
 	} else if (event.what == NMI) {
 		cpu->nmi += event.next;
 	}

@@ -79,11 +79,12 @@ static __always_inline void book_switch(struct gate_cpu *here, u32 cpu, bool pre
 		} else {
 			state = prev_state & TASK_DEAD ? GATE_ENDED : sleep_of(prev);
 		}
-		gate_leaves(vcpu, here, cpu, now, state, !is_ordinary(prev), throttled, throttles);
+		gate_leaves(vcpu, here, cpu, now, switches_of(prev), state, !is_ordinary(prev),
+			    throttled, throttles);
 	}
 	vcpu = gate_vcpu(comes);
 	if (vcpu)
-		gate_comes(vcpu, here, cpu, now, throttles_of(next));
+		gate_comes(vcpu, here, cpu, now, switches_of(next), throttles_of(next));
 	here->vcpu = comes;
 }
 
@@ -116,8 +117,8 @@ int BPF_PROG(sched_wakeup, struct task_struct *task)
 	struct gate_cpu *there = vcpu ? gate_cpu(cpu) : 0;
 
 	if (there)
-		gate_wakes(vcpu, there, cpu, bpf_ktime_get_ns(), !is_ordinary(task),
-			   is_throttled(task), throttles_of(task));
+		gate_wakes(vcpu, there, cpu, bpf_ktime_get_ns(), switches_of(task),
+			   !is_ordinary(task), is_throttled(task), throttles_of(task));
 	return 0;
 }
 
@@ -153,6 +154,17 @@ int BPF_PROG(sched_migrate_task, struct task_struct *task, int to_cpu)
 	return 0;
 }
 
+/* Confirms the state of a vCPU. Reads in the order that gate_confirms requires. */
+static __always_inline void confirm(struct gate_vcpu *vcpu, struct task_struct *task)
+{
+	u64 now = bpf_ktime_get_ns();
+	bool has_cpu = is_on_cpu(task);
+	bool is_ready = has_cpu || is_on_queue(task);
+
+	barrier();
+	gate_confirms(vcpu, now, has_cpu, is_ready, switches_of(task));
+}
+
 /* Finds the vCPUs in one walk over all tasks: those that have a place, and those that run and now
  * get one. */
 SEC("iter/task")
@@ -171,12 +183,15 @@ int find_vcpus(struct bpf_iter__task *ctx)
 	found.tid = task->pid;
 	found.tgid = task->tgid;
 	found.number = ~0;
+	vcpu = gate_vcpu(found.place);
+	if (vcpu)
+		confirm(vcpu, task);
 	if (!found.place && !bpf_map_pop_elem(&free_places, &found.place)) {
 		found.number = number_of(task);
 		vcpu = gate_vcpu(found.place);
 		if (vcpu)
 			gate_begins(vcpu, __sync_fetch_and_add(&ids, 1) + 1, found.tgid,
-				    bpf_ktime_get_ns(), is_on_cpu(task));
+				    bpf_ktime_get_ns(), switches_of(task), is_on_cpu(task));
 		/* From now on events find the vCPU. */
 		place = bpf_task_storage_get(&places, task, &found.place,
 					     BPF_LOCAL_STORAGE_GET_F_CREATE);
@@ -189,5 +204,19 @@ int find_vcpus(struct bpf_iter__task *ctx)
 	if (vcpu)
 		found.id = vcpu->id;
 	bpf_seq_write(ctx->meta->seq, &found, sizeof(found));
+	return 0;
+}
+
+/* Confirms the states of the vCPUs that have a place, in a walk over all tasks. This program gives
+ * no vCPU a place, because a new place must be reported with the vCPU's number, and only find_vcpus
+ * reports to user space. */
+SEC("iter/task")
+int confirm_vcpus(struct bpf_iter__task *ctx)
+{
+	struct task_struct *task = ctx->task;
+	struct gate_vcpu *vcpu = task ? gate_vcpu(place_of(task)) : 0;
+
+	if (vcpu)
+		confirm(vcpu, task);
 	return 0;
 }

@@ -97,6 +97,12 @@ struct gate_vcpu {
 	unsigned long long since; /* begin of the state, or the time up to which it is counted */
 	/* Time in each state. The sum is since - first. */
 	unsigned long long spent[GATE_STATES];
+	/* How often the vCPU's thread had left a CPU: at its last seen switch, and at the last walk
+	 * over all tasks. If the second number is larger, a departure was missed. */
+	unsigned long long switches;
+	unsigned long long walked_switches;
+	/* Last instant at which a walk confirmed the state, with no missed departure. */
+	unsigned long long confirmed;
 	/* Parts of spent[GATE_WAITING]. Together with the culprits' times they add up to it. */
 	unsigned long long idle_ns;	 /* the CPU idled, and no throttle was seen */
 	unsigned long long throttled_ns; /* the CPU idled, and the thread was throttled */

@@ -61,16 +61,28 @@ static __always_inline void end_writing(struct gate_vcpu *vcpu)
 }
 
 /* Counts the time until now in the old state, and begins a new state. The clocks of two CPUs may
- * differ by a moment. */
+ * differ by a moment. The old state does not end before its last confirmation, because user space
+ * may have exported its time until then. */
 static __always_inline void becomes(struct gate_vcpu *vcpu, u32 state, u64 now)
 {
 	if (!vcpu->first)
 		vcpu->first = vcpu->since = now;
+	if (now < vcpu->confirmed)
+		now = vcpu->confirmed;
 	if (now > vcpu->since) {
 		vcpu->spent[vcpu->state & (GATE_STATES - 1)] += now - vcpu->since;
 		vcpu->since = now;
 	}
 	vcpu->state = state;
+}
+
+/* Handles a missed event: the vCPU's state is known until its last confirmation, and unseen from
+ * then on. A current wait becomes unseen from `since` on. */
+static __always_inline void forget_unconfirmed(struct gate_vcpu *vcpu)
+{
+	if (vcpu->state != GATE_WAITING && vcpu->confirmed > vcpu->since)
+		becomes(vcpu, vcpu->state, vcpu->confirmed);
+	vcpu->state = GATE_UNSEEN;
 }
 
 static __always_inline bool is_the_same(const struct gate_who *one, const struct gate_who *other)
@@ -348,27 +360,47 @@ static __always_inline void one_less_waits(u32 number)
 
 /* Begins a vCPU that was found and has its place. No event of it comes earlier. */
 static __always_inline void gate_begins(struct gate_vcpu *vcpu, u32 id, u32 tgid, u64 now,
-					bool has_cpu)
+					u64 switches, bool has_cpu)
 {
 	vcpu->id = id;
 	vcpu->tgid = tgid;
+	vcpu->switches = vcpu->walked_switches = switches;
 	vcpu->first = vcpu->since = now;
 	vcpu->state = has_cpu ? GATE_RUNNING : GATE_UNSEEN;
 }
 
+/* Confirms the state of a vCPU that a walk found. The walk reads four values in this order: the
+ * time; whether the thread has a CPU; whether it is on a run queue; and how often it has left a
+ * CPU. If the last number is unchanged since the last seen switch, the thread has been in its state
+ * until `now`. An event that is counted during these reads makes `since` later than `now`. Handlers
+ * may run on other CPUs at the same time, so a walk writes only fields that no handler writes. */
+static __always_inline void gate_confirms(struct gate_vcpu *vcpu, u64 now, bool has_cpu,
+					  bool is_ready, u64 switches)
+{
+	bool sleeps = vcpu->state >= GATE_HALTED && vcpu->state <= GATE_ASLEEP;
+	bool is_so = vcpu->state == GATE_RUNNING ? has_cpu : sleeps && !is_ready;
+
+	if (is_so && vcpu->switches == switches && vcpu->confirmed < now)
+		vcpu->confirmed = now;
+	vcpu->walked_switches = switches;
+}
+
 /* Notes that the vCPU leaves its CPU, to wait for it, to sleep, or for good. */
 static __always_inline void gate_leaves(struct gate_vcpu *vcpu, struct gate_cpu *here, u32 cpu,
-					u64 now, u32 state, bool urgent, bool throttled,
-					u64 throttles)
+					u64 now, u64 switches, u32 state, bool urgent,
+					bool throttled, u64 throttles)
 {
 	begin_writing(vcpu);
-	/* It came unseen, at an unknown time. */
-	if (vcpu->state != GATE_RUNNING) {
+	/* Events were missed: the vCPU came unseen, or left unseen and came back. Or a walk has
+	 * already read this departure, so that user space may have exported it as missed. */
+	if (vcpu->state != GATE_RUNNING || switches != vcpu->switches + 1 ||
+	    vcpu->walked_switches == switches) {
 		if (vcpu->state == GATE_WAITING)
 			one_less_waits(vcpu->waits_for);
-		vcpu->state = GATE_UNSEEN;
+		forget_unconfirmed(vcpu);
 	}
 	becomes(vcpu, state, now);
+	vcpu->switches = switches;
 	vcpu->waits_for = cpu;
 	if (state == GATE_WAITING) {
 		waits_for(vcpu, cpu, 1, urgent, throttled, throttles);
@@ -379,7 +411,7 @@ static __always_inline void gate_leaves(struct gate_vcpu *vcpu, struct gate_cpu 
 
 /* Notes that the vCPU gets this CPU. If a vCPU waited, the CPU's last turn ended now. */
 static __always_inline void gate_comes(struct gate_vcpu *vcpu, struct gate_cpu *here, u32 cpu,
-				       u64 now, u64 throttles)
+				       u64 now, u64 switches, u64 throttles)
 {
 	begin_writing(vcpu);
 	if (vcpu->state == GATE_WAITING) {
@@ -395,19 +427,24 @@ static __always_inline void gate_comes(struct gate_vcpu *vcpu, struct gate_cpu *
 		one_less_waits(vcpu->waits_for);
 		vcpu->counts[bucket_of(settings.bounds, vcpu->waited + waited)]++;
 	} else {
-		vcpu->state = GATE_UNSEEN; /* it left, or was woken, unseen */
+		forget_unconfirmed(vcpu); /* it left, or was woken, unseen */
 	}
 	becomes(vcpu, GATE_RUNNING, now);
+	vcpu->switches = switches;
 	end_writing(vcpu);
 }
 
 /* Notes that the vCPU is woken, if it was asleep, and waits for this CPU. */
 static __always_inline void gate_wakes(struct gate_vcpu *vcpu, struct gate_cpu *there, u32 cpu,
-				       u64 now, bool urgent, bool throttled, u64 throttles)
+				       u64 now, u64 switches, bool urgent, bool throttled,
+				       u64 throttles)
 {
 	if (vcpu->state == GATE_RUNNING || vcpu->state == GATE_WAITING)
 		return;
 	begin_writing(vcpu);
+	/* The vCPU was awake since its last seen switch, and those events were missed. */
+	if (switches != vcpu->switches)
+		forget_unconfirmed(vcpu);
 	if (vcpu->state == GATE_BLOCKED && now >= vcpu->since + settings.told_from)
 		tell(vcpu, 0, vcpu->since, now, GATE_LOST_BLOCKED);
 	becomes(vcpu, GATE_WAITING, now);

@@ -136,6 +136,13 @@ static __always_inline u64 throttles_of(struct task_struct *task)
 	return all;
 }
 
+/* Returns how often a task has left a CPU. The kernel raises this number before the event of the
+ * switch (__schedule of kernel/sched/core.c). */
+static __always_inline u64 switches_of(struct task_struct *task)
+{
+	return task->nvcsw + task->nivcsw;
+}
+
 /* Returns the CPU on whose queue a task is. */
 static __always_inline u32 cpu_of(struct task_struct *task)
 {

@@ -11,7 +11,7 @@ char LICENSE[] SEC("license") = "Dual BSD/GPL";
 
 enum { ROOM = 64 };
 
-enum happens { SWITCH, WAKES, MOVES, BEGINS };
+enum happens { SWITCH, WAKES, MOVES, BEGINS, CONFIRMS };
 
 /* One event. */
 struct happened {
@@ -29,6 +29,10 @@ struct happened {
 	u64 ordinary;  /* the task `tid` is not real-time */
 	u64 urgent;    /* the vCPU is real-time */
 	u64 to;	       /* the CPU to which it moves, or the id that it gets */
+	u64 left;      /* how often the thread of `vcpu` has left a CPU */
+	u64 came;      /* how often the thread of `next` has left a CPU */
+	u64 has_cpu;   /* the vCPU that begins or is confirmed has a CPU */
+	u64 is_ready;  /* the vCPU that is confirmed has a CPU, or is on a run queue */
 };
 
 struct happenings {
@@ -65,18 +69,21 @@ __noinline int happens(struct happened *it)
 		if (here->waiting)
 			turn_ends(here, it->cpu, it->now, &who, it->tid, it->ordinary);
 		if (vcpu)
-			gate_leaves(vcpu, here, it->cpu, it->now, it->state, it->urgent,
+			gate_leaves(vcpu, here, it->cpu, it->now, it->left, it->state, it->urgent,
 				    it->throttled, it->throttles);
 		if (next)
-			gate_comes(next, here, it->cpu, it->now, it->throttles);
+			gate_comes(next, here, it->cpu, it->now, it->came, it->throttles);
 	} else if (it->what == WAKES && vcpu) {
-		gate_wakes(vcpu, here, it->cpu, it->now, it->urgent, it->throttled, it->throttles);
+		gate_wakes(vcpu, here, it->cpu, it->now, it->left, it->urgent, it->throttled,
+			   it->throttles);
 	} else if (it->what == MOVES && vcpu && to) {
 		who.vcpu = next ? next->id : 0;
 		one_more_waits(to);
 		gate_moves(vcpu, here, it->to, it->now, &who, it->tid, it->ordinary, it->throttles);
 	} else if (it->what == BEGINS && vcpu) {
-		gate_begins(vcpu, it->to, it->tgid, it->now, 0);
+		gate_begins(vcpu, it->to, it->tgid, it->now, it->left, it->has_cpu);
+	} else if (it->what == CONFIRMS && vcpu) {
+		gate_confirms(vcpu, it->now, it->has_cpu, it->is_ready, it->left);
 	}
 	return 0;
 }

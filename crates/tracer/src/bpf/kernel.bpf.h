@@ -116,6 +116,7 @@ struct task_struct {
 	int pid;
 	int tgid;
 	int on_cpu;
+	int on_rq;
 	int wake_cpu;
 	unsigned int policy;
 	int prio;
@@ -125,6 +126,8 @@ struct task_struct {
 	struct pid *thread_pid;
 	struct sched_entity se;
 	struct sched_info sched_info;
+	unsigned long nvcsw;
+	unsigned long nivcsw;
 	struct hlist_head preempt_notifiers;
 	struct css_set *cgroups;
 	struct bpf_local_storage *bpf_storage;

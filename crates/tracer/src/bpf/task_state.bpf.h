@@ -24,4 +24,14 @@ static __always_inline bool is_on_cpu(struct task_struct *task)
 	return on_cpu;
 }
 
+/* Returns whether a task is on a run queue, running or not. Since 6.12 a sleeping task may stay on
+ * its queue for a while. */
+static __always_inline bool is_on_queue(struct task_struct *task)
+{
+	u32 on_rq = 0;
+
+	bpf_core_read(&on_rq, bpf_core_field_size(task->on_rq), &task->on_rq);
+	return on_rq;
+}
+
 #endif

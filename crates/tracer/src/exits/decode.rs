@@ -5,7 +5,7 @@ use vmnoise_events::{Event, VcpuExit, VcpuId, VcpuInterval, VcpuIntervalKind};
 
 use super::totals;
 use super::wire::{WireInterval, WireReported, WireTscWrite};
-use crate::decode::{Decoder, Fields, RECORD_BYTES};
+use crate::decode::{Fields, RECORD_BYTES, RecordDecoder};
 use crate::plain;
 use crate::records::Decode;
 
@@ -17,7 +17,7 @@ const WRITE_BYTES: usize = size_of::<WireTscWrite>();
 /// Decodes exits, intervals of vCPUs and the activities of the host.
 #[derive(Debug, Default)]
 pub struct ExitDecoder {
-    activities: Decoder,
+    activities: RecordDecoder,
     undecodable: u64,
     writes: Vec<WireTscWrite>,
 }

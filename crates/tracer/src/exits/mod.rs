@@ -27,7 +27,7 @@ use crate::maps::Maps;
 use crate::probes::{Group, Kernel};
 use crate::tracer::no_btf;
 use crate::watched::Watched;
-use vmnoise_host::{Host, Vm};
+use vmnoise_host::{Host, VmProcess};
 
 pub use clocks::ClockLook;
 pub use decode::ExitDecoder;
@@ -132,7 +132,7 @@ impl ExitTracer {
     ///
     /// # Errors
     /// If the maps cannot be written.
-    pub fn expect(&mut self, vms: Vec<Vm>) -> std::io::Result<()> {
+    pub fn expect(&mut self, vms: Vec<VmProcess>) -> std::io::Result<()> {
         for vm in &vms {
             for thread in &vm.vcpus {
                 let vcpu = WireVcpu {
@@ -161,7 +161,7 @@ impl ExitTracer {
     /// Stores the names of the given VMs and their vCPUs. `looked_at` are the processes of new
     /// vCPUs that were looked up. Names are kept after the vCPUs end. A vCPU that has ended
     /// meanwhile also gets its name.
-    pub fn learn(&mut self, looked_at: &[u32], vms: Vec<Vm>) {
+    pub fn learn(&mut self, looked_at: &[u32], vms: Vec<VmProcess>) {
         self.roll.learn(looked_at, vms);
     }
 
@@ -170,7 +170,7 @@ impl ExitTracer {
     ///
     /// # Errors
     /// If the maps cannot be read or written.
-    pub fn forget_gone(&mut self, vms: &[Vm]) -> std::io::Result<()> {
+    pub fn forget_gone(&mut self, vms: &[VmProcess]) -> std::io::Result<()> {
         self.roll.forget_gone(&self.object, vms)
     }
 

@@ -12,7 +12,7 @@ use super::{ExitTracer, REASONS};
 use crate::accounting;
 use crate::error::TraceError;
 use crate::maps::Maps;
-use vmnoise_host::Vm;
+use vmnoise_host::VmProcess;
 
 /// One run in this number is timed: EXITS_TIMED_RUN of `bpf/exits.h`.
 const TIMED_RUN: u64 = 251;
@@ -33,7 +33,7 @@ impl ExitTracer {
     ///
     /// # Errors
     /// If the ring buffer or the maps cannot be read or written.
-    pub fn follow(&mut self, vm: Vm) -> Result<(), TraceError> {
+    pub fn follow(&mut self, vm: VmProcess) -> Result<(), TraceError> {
         if let Some(stream) = &mut self.stream {
             stream.renew()?;
         }

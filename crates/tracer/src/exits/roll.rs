@@ -9,7 +9,7 @@ use super::table::Table;
 use super::vm_names::VmNames;
 use super::wire::WireVcpu;
 use crate::maps::Maps;
-use vmnoise_host::Vm;
+use vmnoise_host::VmProcess;
 
 /// The places in the kernel's table, and the names of the vCPUs that have or had them.
 #[derive(Debug)]
@@ -50,7 +50,7 @@ impl Roll {
         }
     }
 
-    pub(super) fn learn(&mut self, looked_at: &[u32], vms: Vec<Vm>) {
+    pub(super) fn learn(&mut self, looked_at: &[u32], vms: Vec<VmProcess>) {
         self.names.learn(vms);
         for process in looked_at {
             self.looked_at.remove(process);
@@ -115,14 +115,18 @@ impl Roll {
 
     /// Takes the result of a look at all processes: these hold VMs. Returns the processes that did
     /// at the last look, and no longer do.
-    pub(super) fn gone(&mut self, vms: &[Vm]) -> BTreeSet<u32> {
+    pub(super) fn gone(&mut self, vms: &[VmProcess]) -> BTreeSet<u32> {
         let before = std::mem::take(&mut self.hold_vms);
         self.hold_vms = vms.iter().map(|vm| vm.pid).collect();
         before.difference(&self.hold_vms).copied().collect()
     }
 
     /// Frees the places of vCPUs whose VM was there at the last look, and is not among these.
-    pub(super) fn forget_gone(&mut self, object: &Object, vms: &[Vm]) -> std::io::Result<()> {
+    pub(super) fn forget_gone(
+        &mut self,
+        object: &Object,
+        vms: &[VmProcess],
+    ) -> std::io::Result<()> {
         let gone = self.gone(vms);
         let mut names = std::mem::take(&mut self.names);
         names.keep(|process| !gone.contains(&process) || self.is_heard_of(process));

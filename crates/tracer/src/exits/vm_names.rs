@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use vmnoise_events::{Name, Vcpu, VcpuId, VmIdentity};
 
 use super::wire::WireVcpu;
-use vmnoise_host::Vm;
+use vmnoise_host::VmProcess;
 
 /// The `id` of a vCPU that no event has named.
 const NO_ID: u32 = u32::MAX;
@@ -23,7 +23,7 @@ struct Learned {
 }
 
 impl VmNames {
-    pub(super) fn learn(&mut self, vms: Vec<Vm>) {
+    pub(super) fn learn(&mut self, vms: Vec<VmProcess>) {
         for vm in vms {
             let learned = self.0.entry(vm.pid).or_insert_with(|| Learned {
                 name: vm.name.clone(),
@@ -83,7 +83,7 @@ mod tests {
         let unknown = names.vcpu(VcpuId(0), &wire, false);
         assert_eq!((unknown.vm_name.as_str(), unknown.number), ("vm:9", None));
 
-        names.learn(vec![Vm {
+        names.learn(vec![VmProcess {
             pid: 9,
             name: "web".into(),
             identity: Default::default(),

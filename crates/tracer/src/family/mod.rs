@@ -185,6 +185,8 @@ impl Family {
         for wire in self.wire_cpus() {
             wire.add_waits(&mut look.waits);
             take_longer(&mut longest, &wire);
+            look.contiguous_ns = look.contiguous_ns.max(wire.longest_piece);
+            look.most_of_ended_ns = look.most_of_ended_ns.max(wire.most_of_one);
         }
         look.longest = longest.into_iter().flatten().collect();
         look.waits.unnamed_ns += self.losses.sum(offset_of!(WireLosses, unnamed));

@@ -3,28 +3,28 @@
 use vmnoise_events::Name;
 
 use super::lengths::WaitLengths;
-use super::state::VcpuState;
+use super::state::VcpuThreadState;
 use super::wire::{STATES, WireVcpu};
 
 /// Place of a vCPU in the gate's table. Several vCPUs may use a place, one after the other.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct Place(pub u32);
+pub struct GateSlot(pub u32);
 
 /// Unique id of a vCPU in the gate. Later vCPUs have larger ids.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct VcpuId(pub u32);
+pub struct GateVcpuId(pub u32);
 
 /// A task that had the CPU for which a vCPU waited. Tasks with the same name in the same cgroup are
 /// one culprit.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Culprit {
+pub struct WaitCulprit {
     /// Name of the task's process.
     pub name: Name,
     /// Id of the task's cgroup in the unified hierarchy; the id of the root group if there is only
     /// the old hierarchy.
     pub cgroup: u64,
     /// Id of the vCPU, if the culprit is the thread of a vCPU.
-    pub vcpu: Option<VcpuId>,
+    pub vcpu: Option<GateVcpuId>,
     /// Whether the task is a thread of the vCPU's own VMM.
     pub is_own: bool,
     /// Time for which the culprit had the CPU, in ns.
@@ -33,9 +33,9 @@ pub struct Culprit {
     pub comm: [u64; 2],
 }
 
-impl Culprit {
+impl WaitCulprit {
     /// Returns whether both are readings of the same culprit.
-    pub fn is(&self, other: &Culprit) -> bool {
+    pub fn is(&self, other: &WaitCulprit) -> bool {
         (self.comm, self.cgroup, self.vcpu, self.is_own)
             == (other.comm, other.cgroup, other.vcpu, other.is_own)
     }
@@ -45,11 +45,16 @@ impl Culprit {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct VcpuBooks {
     /// The last state, since `since_mono_ns`. Time after that is in none of the sums.
-    pub state: VcpuState,
+    pub state: VcpuThreadState,
     /// Begin of the counted time.
     pub first_mono_ns: u64,
     /// End of the counted time.
     pub since_mono_ns: u64,
+    /// Last instant at which a walk over all tasks confirmed a state of the vCPU, with no missed
+    /// departure.
+    pub confirmed_mono_ns: u64,
+    /// Whether the last walk found that the vCPU's thread left a CPU without an event.
+    pub has_missed: bool,
     /// Time in each state, in the order of `VcpuState`. The sum is the counted time.
     pub spent_ns: [u64; STATES],
     /// Part of the waiting time in which the CPU idled without throttling. Usually the CPU was
@@ -61,26 +66,28 @@ pub struct VcpuBooks {
     /// Part of the waiting time in which the vCPU was throttled, at first or later, and other tasks
     /// ran. So it is unknown whether the vCPU could have run instead.
     pub unsure_ns: u64,
-    /// Part of waiting: tasks ran that are not, or no longer, among the culprits.
+    /// Part of the waiting time in which tasks ran that are not, or no longer, among the culprits.
     pub unnamed_ns: u64,
     /// Length of the current wait at `since_mono_ns`, when the vCPU moved to another CPU.
     pub waited_ns: u64,
     /// Tasks that had the CPU while the vCPU waited, as far as there is room.
-    pub culprits: Vec<Culprit>,
+    pub culprits: Vec<WaitCulprit>,
     /// Lengths of finished waits.
     pub waits: WaitLengths,
 }
 
 impl VcpuBooks {
     pub(super) fn read(wire: &WireVcpu) -> VcpuBooks {
-        let known = VcpuState::ALL
+        let known = VcpuThreadState::ALL
             .into_iter()
             .find(|state| *state as u32 == wire.state.0);
         let culprits = wire.culprits.iter().filter(|culprit| culprit.ns > 0);
         VcpuBooks {
-            state: known.unwrap_or(VcpuState::Unseen),
+            state: known.unwrap_or(VcpuThreadState::Unseen),
             first_mono_ns: wire.first,
             since_mono_ns: wire.since,
+            confirmed_mono_ns: wire.confirmed,
+            has_missed: wire.has_missed(),
             spent_ns: wire.spent,
             idle_ns: wire.idle_ns,
             throttled_ns: wire.throttled_ns,
@@ -88,10 +95,10 @@ impl VcpuBooks {
             unnamed_ns: wire.unnamed_ns,
             waited_ns: wire.waited,
             culprits: culprits
-                .map(|culprit| Culprit {
+                .map(|culprit| WaitCulprit {
                     name: name(culprit.who.comm),
                     cgroup: culprit.who.cgroup,
-                    vcpu: (culprit.who.vcpu > 0).then_some(VcpuId(culprit.who.vcpu)),
+                    vcpu: (culprit.who.vcpu > 0).then_some(GateVcpuId(culprit.who.vcpu)),
                     is_own: culprit.who.tgid != 0,
                     ns: culprit.ns,
                     comm: culprit.who.comm,
@@ -101,19 +108,40 @@ impl VcpuBooks {
         }
     }
 
-    /// Returns the time in `state` up to an instant before this reading, including the time of the
-    /// current state.
-    pub fn spent_until_ns(&self, state: VcpuState, mono_ns: u64) -> u64 {
-        let goes_on = if self.state == state {
-            mono_ns.saturating_sub(self.since_mono_ns)
-        } else {
-            0
+    /// Returns the instant until which the vCPU's times are final: no later event changes them.
+    /// `mono_ns` lies before this reading. A current wait is not final. An unseen state, or a state
+    /// after a missed departure, is final until `mono_ns`. Any other state is final until its last
+    /// confirmation by a walk.
+    pub fn final_until_ns(&self, mono_ns: u64) -> u64 {
+        let final_ns = match self.state {
+            VcpuThreadState::Waiting | VcpuThreadState::Ended => self.since_mono_ns,
+            VcpuThreadState::Unseen => mono_ns,
+            _ if self.has_missed => mono_ns,
+            _ => self.confirmed_mono_ns,
         };
-        self.spent_ns(state) + goes_on
+        final_ns.max(self.since_mono_ns)
+    }
+
+    /// Returns the time in `state` that is final at `mono_ns`, which lies before this reading. If
+    /// the last walk noticed a missed departure, the time since the last confirmation is unseen.
+    pub fn spent_until_ns(&self, state: VcpuThreadState, mono_ns: u64) -> u64 {
+        let final_ns = self.final_until_ns(mono_ns);
+        let state_ends_ns = match self.has_missed && final_ns > self.since_mono_ns {
+            true => self.confirmed_mono_ns.clamp(self.since_mono_ns, final_ns),
+            false => final_ns,
+        };
+        let mut spent_ns = self.spent_ns(state);
+        if state == self.state {
+            spent_ns += state_ends_ns - self.since_mono_ns;
+        }
+        if state == VcpuThreadState::Unseen {
+            spent_ns += final_ns - state_ends_ns;
+        }
+        spent_ns
     }
 
     /// Returns the counted time in `state`, without the time since `since_mono_ns`.
-    pub fn spent_ns(&self, state: VcpuState) -> u64 {
+    pub fn spent_ns(&self, state: VcpuThreadState) -> u64 {
         self.spent_ns[state as usize]
     }
 
@@ -125,7 +153,7 @@ impl VcpuBooks {
         let waited = self.idle_ns + self.throttled_ns + self.unsure_ns + self.unnamed_ns + culprits;
         let all: u64 = self.spent_ns.iter().sum();
         all == self.since_mono_ns - self.first_mono_ns
-            && waited == self.spent_ns(VcpuState::Waiting)
+            && waited == self.spent_ns(VcpuThreadState::Waiting)
     }
 }
 

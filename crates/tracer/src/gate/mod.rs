@@ -22,12 +22,12 @@ use std::sync::atomic::{
 
 use libbpf_rs::{Iter, Link, Object, ObjectBuilder};
 
-pub use books::{Culprit, Place, VcpuBooks, VcpuId};
+pub use books::{GateSlot, GateVcpuId, VcpuBooks, WaitCulprit};
 pub use lengths::{CLASSIC_NS, SCHEMA, WaitLengths};
 pub use piece_kind::PieceKind;
 use pieces::Rings;
 pub use pieces::{LostPiece, LostPieces, Runner};
-pub use state::VcpuState;
+pub use state::VcpuThreadState;
 use wire::{WireCpu, WireFound, WirePiece, WireVcpu};
 
 use crate::accounting;
@@ -46,21 +46,22 @@ use crate::tracer::no_btf;
 const GROUPS: [Group; 2] = [Group::Sched, Group::Follow];
 /// Number of attempts to read a vCPU's counts while nobody writes.
 const READS: usize = 100;
-/// Name of the program that scans all tasks.
+/// Names of the programs that walk over all tasks.
 const FINDER: &str = "find_vcpus";
+const CONFIRMER: &str = "confirm_vcpus";
 /// Shortest length, in ns, of waits and sleeps that are reported piece by piece. Users ask for 20
 /// us and more.
 pub const TOLD_FROM_NS: u64 = 20_000;
 /// One run in this number is timed: GATE_TIMED_RUN of `bpf/gate.h`.
 const TIMED_RUN: u64 = 256;
 
-/// A vCPU that a scan of all tasks has found.
+/// A vCPU that a walk over all tasks has found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Found {
+pub struct WalkedVcpu {
     /// Place of the vCPU in the maps.
-    pub place: Place,
+    pub place: GateSlot,
     /// Id of the vCPU, also as a culprit.
-    pub id: VcpuId,
+    pub id: GateVcpuId,
     /// Process of the VMM.
     pub tgid: u32,
     /// Id of the vCPU's thread.
@@ -73,9 +74,9 @@ pub struct Found {
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct GateLook {
     /// vCPUs that came.
-    pub came: Vec<Found>,
+    pub came: Vec<WalkedVcpu>,
     /// vCPUs whose threads have ended, with their final times.
-    pub ended: Vec<(Found, VcpuBooks)>,
+    pub ended: Vec<(WalkedVcpu, VcpuBooks)>,
     /// Number of vCPUs for which there is no room.
     pub without_room: u32,
 }
@@ -86,16 +87,17 @@ pub struct Gate {
     // Dropped first, so no program runs while the rest is dropped.
     links: Vec<Link>,
     finder: Option<Link>,
+    confirmer: Option<Link>,
     object: Object,
     vcpus: MappedArray<WireVcpu>,
     cpus: MappedArray<WireCpu>,
     rings: Rings,
-    present: BTreeMap<Place, Found>,
+    present: BTreeMap<GateSlot, WalkedVcpu>,
     pause: Pause,
     /// When the last pause began. `silent`: vCPUs without an event since then that the last walk
     /// did not find.
     paused_mono_ns: u64,
-    silent: BTreeSet<Place>,
+    silent: BTreeSet<GateSlot>,
 }
 
 /// Whether the programs are detached.
@@ -143,6 +145,7 @@ impl Gate {
         Ok(Gate {
             links: Vec::new(),
             finder: None,
+            confirmer: None,
             object,
             vcpus: vcpus_mapped.map_err(broken)?,
             cpus: cpus_mapped.map_err(broken)?,
@@ -159,19 +162,21 @@ impl Gate {
     /// # Errors
     /// If a program cannot be attached, because the counts would then be wrong.
     pub fn attach(&mut self) -> Result<(), TraceError> {
-        let attach = || -> libbpf_rs::Result<(Vec<Link>, Option<Link>)> {
-            let (mut links, mut finder) = (Vec::new(), None);
+        let attach = || -> libbpf_rs::Result<(Vec<Link>, [Option<Link>; 2])> {
+            let (mut links, mut walks) = (Vec::new(), [None, None]);
             for program in self.object.progs_mut().filter(|it| it.autoload()) {
-                match program.name() == FINDER {
-                    true => finder = Some(program.attach()?),
-                    false => links.push(program.attach()?),
+                let link = program.attach()?;
+                match program.name().to_str() {
+                    Some(FINDER) => walks[0] = Some(link),
+                    Some(CONFIRMER) => walks[1] = Some(link),
+                    _ => links.push(link),
                 }
             }
-            Ok((links, finder))
+            Ok((links, walks))
         };
         let (result, _) = quietly(attach);
         let broken = |error: libbpf_rs::Error| TraceError::NothingAttached(format!("{error:#}"));
-        (self.links, self.finder) = result.map_err(broken)?;
+        (self.links, [self.finder, self.confirmer]) = result.map_err(broken)?;
         self.pause = Pause::No;
         Ok(())
     }
@@ -199,7 +204,7 @@ impl Gate {
         if self.pause != Pause::Begins {
             return Ok(());
         }
-        let places: Vec<Place> = self.present.keys().copied().collect();
+        let places: Vec<GateSlot> = self.present.keys().copied().collect();
         for place in places {
             if let Some(mut wire) = self.wire(place) {
                 wire.forget(self.paused_mono_ns);
@@ -215,25 +220,25 @@ impl Gate {
         Ok(())
     }
 
-    /// Scans all tasks of the machine, and returns the vCPUs that have come and those that have
-    /// ended since the last scan. If a thread is no longer a vCPU but still lives, it keeps its
-    /// place. If the scan no longer finds a thread, the thread keeps its place until it has left
-    /// its CPU for the last time.
+    /// Walks over all tasks of the machine, and returns the vCPUs that have come and those that
+    /// have ended since the last walk. If a thread is no longer a vCPU but still lives, it keeps
+    /// its place. If the walk no longer finds a thread, the thread keeps its place until it has
+    /// left its CPU for the last time.
     ///
     /// # Errors
-    /// If the scan fails, or the place of an ended vCPU cannot be freed.
+    /// If the walk fails, or the place of an ended vCPU cannot be freed.
     pub fn look(&mut self) -> std::io::Result<GateLook> {
         let mut look = GateLook::default();
         let mut there = BTreeMap::new();
-        for found in self.walk()? {
+        for found in self.found()? {
             if found.place == 0 {
                 look.without_room += 1;
                 continue;
             }
-            let place = Place(found.place);
-            let found = Found {
+            let place = GateSlot(found.place);
+            let found = WalkedVcpu {
                 place,
-                id: VcpuId(found.id),
+                id: GateVcpuId(found.id),
                 tgid: found.tgid,
                 tid: found.tid,
                 number: (found.number != u32::MAX).then_some(found.number),
@@ -248,11 +253,13 @@ impl Gate {
             .present
             .iter()
             .filter(|(place, _)| !there.contains_key(place));
-        let gone: Vec<Found> = gone.map(|(_, found)| *found).collect();
+        let gone: Vec<WalkedVcpu> = gone.map(|(_, found)| *found).collect();
         for found in gone {
             let place = found.place;
             match self.books(place) {
-                Some(books) if books.state == VcpuState::Ended || self.is_silent(place, &books) => {
+                Some(books)
+                    if books.state == VcpuThreadState::Ended || self.is_silent(place, &books) =>
+                {
                     let nothing = WireVcpu::default();
                     self.object
                         .set("gate_vcpus", place.0, plain::bytes(&nothing))?;
@@ -268,28 +275,37 @@ impl Gate {
         Ok(look)
     }
 
+    /// Walks over all tasks, and confirms the state of each vCPU that has a place. The vCPU's time
+    /// until now is then final, except a current wait.
+    ///
+    /// # Errors
+    /// If the walk fails. The time since the previous walk then becomes final later.
+    pub fn confirm(&self) -> std::io::Result<()> {
+        walk(self.confirmer.as_ref()).map(|_| ())
+    }
+
     /// Returns whether the thread of this vCPU ended during a pause, when no event reports an end:
-    /// two scans in a row did not find the thread, and no event of the thread came.
-    fn is_silent(&mut self, place: Place, books: &VcpuBooks) -> bool {
+    /// two walks in a row did not find the thread, and no event of the thread came.
+    fn is_silent(&mut self, place: GateSlot, books: &VcpuBooks) -> bool {
         let is_silent =
-            books.state == VcpuState::Unseen && books.since_mono_ns <= self.paused_mono_ns;
+            books.state == VcpuThreadState::Unseen && books.since_mono_ns <= self.paused_mono_ns;
         is_silent && !self.silent.insert(place)
     }
 
-    /// Returns the vCPUs that the last scan found.
-    pub fn present(&self) -> impl Iterator<Item = &Found> {
+    /// Returns the vCPUs that the last walk found.
+    pub fn present(&self) -> impl Iterator<Item = &WalkedVcpu> {
         self.present.values()
     }
 
     /// Returns the times of a vCPU so far, all of the same instant.
-    pub fn books(&self, place: Place) -> Option<VcpuBooks> {
+    pub fn books(&self, place: GateSlot) -> Option<VcpuBooks> {
         if self.pause == Pause::Begins {
             return None;
         }
         Some(VcpuBooks::read(&self.wire(place)?))
     }
 
-    fn wire(&self, place: Place) -> Option<WireVcpu> {
+    fn wire(&self, place: GateSlot) -> Option<WireVcpu> {
         let writes = self.vcpus.u32(place.0, offset_of!(WireVcpu, writes))?;
         for _ in 0..READS {
             let before = writes.load(Acquire);
@@ -323,17 +339,21 @@ impl Gate {
         self.cpus.sum(offset_of!(WireCpu, timed_ns)) * TIMED_RUN
     }
 
-    fn walk(&self) -> std::io::Result<Vec<WireFound>> {
-        let Some(finder) = &self.finder else {
-            return Ok(Vec::new());
-        };
-        let mut bytes = Vec::new();
-        Iter::new(finder)
-            .map_err(std::io::Error::other)?
-            .read_to_end(&mut bytes)?;
+    fn found(&self) -> std::io::Result<Vec<WireFound>> {
+        let bytes = walk(self.finder.as_ref())?;
         let found = bytes.chunks_exact(size_of::<WireFound>());
         Ok(found.filter_map(plain::read).collect())
     }
+}
+
+/// Runs `program` once for each task of the machine, and returns the bytes that `program` wrote.
+fn walk(program: Option<&Link>) -> std::io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    if let Some(program) = program {
+        let mut iter = Iter::new(program).map_err(std::io::Error::other)?;
+        iter.read_to_end(&mut bytes)?;
+    }
+    Ok(bytes)
 }
 
 /// Returns how many pieces each CPU keeps, if all CPUs together may use this many bytes.

@@ -8,7 +8,7 @@ use std::sync::atomic::{
 
 use vmnoise_events::Name;
 
-use super::books::{VcpuId, name};
+use super::books::{GateVcpuId, name};
 use super::piece_kind::{PieceKind, TURN};
 use super::wire::{WireCpu, WirePiece};
 use crate::mapped_array::MappedArray;
@@ -25,14 +25,14 @@ pub struct Runner {
     /// The thread's id.
     pub tid: u32,
     /// Id of the vCPU, if the task is the thread of a vCPU.
-    pub vcpu: Option<VcpuId>,
+    pub vcpu: Option<GateVcpuId>,
 }
 
 /// A part of a wait of a vCPU, or a sleep. Times are CLOCK_MONOTONIC in ns.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LostPiece {
     /// vCPU that lost the time.
-    pub vcpu: VcpuId,
+    pub vcpu: GateVcpuId,
     /// Kind of the loss.
     pub kind: PieceKind,
     /// CPU for which the vCPU waited, or on which it fell asleep.
@@ -200,7 +200,7 @@ fn decode(wire: &WirePiece) -> Option<Told> {
     let runner = Runner {
         name: name(wire.who.comm),
         tid: wire.tid,
-        vcpu: (wire.who.vcpu > 0).then_some(VcpuId(wire.who.vcpu)),
+        vcpu: (wire.who.vcpu > 0).then_some(GateVcpuId(wire.who.vcpu)),
     };
     if wire.lost.0 == TURN {
         return Some(Told::Turn(Turn {
@@ -214,7 +214,7 @@ fn decode(wire: &WirePiece) -> Option<Told> {
         .into_iter()
         .find(|kind| *kind as u32 == wire.lost.0)?;
     Some(Told::Piece(LostPiece {
-        vcpu: VcpuId(wire.vcpu),
+        vcpu: GateVcpuId(wire.vcpu),
         kind,
         cpu: wire.cpu,
         from_mono_ns: wire.from,

@@ -3,7 +3,7 @@
 /// State of a vCPU's thread.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[repr(u32)]
-pub enum VcpuState {
+pub enum VcpuThreadState {
     /// The state is unknown: before the first event of the vCPU, or after a missed event.
     Unseen,
     /// The vCPU's thread has a CPU, in its guest, in KVM or in the VMM.
@@ -23,16 +23,16 @@ pub enum VcpuState {
     Ended,
 }
 
-impl VcpuState {
+impl VcpuThreadState {
     /// All states.
-    pub const ALL: [VcpuState; 8] = [
-        VcpuState::Unseen,
-        VcpuState::Running,
-        VcpuState::Waiting,
-        VcpuState::Halted,
-        VcpuState::Blocked,
-        VcpuState::InVmm,
-        VcpuState::Asleep,
-        VcpuState::Ended,
+    pub const ALL: [VcpuThreadState; 8] = [
+        VcpuThreadState::Unseen,
+        VcpuThreadState::Running,
+        VcpuThreadState::Waiting,
+        VcpuThreadState::Halted,
+        VcpuThreadState::Blocked,
+        VcpuThreadState::InVmm,
+        VcpuThreadState::Asleep,
+        VcpuThreadState::Ended,
     ];
 }

@@ -4,7 +4,7 @@ use std::mem::offset_of;
 
 use super::lengths::{self, BOUNDS};
 use super::piece_kind::{PieceKind, TURN};
-use super::state::VcpuState;
+use super::state::VcpuThreadState;
 use crate::plain::Plain;
 
 #[allow(
@@ -26,17 +26,17 @@ pub(super) use generated::types::{
 use generated::types::{gate_lost as Lost, gate_settings as Settings, gate_state as State};
 
 /// GATE_STATES of `bpf/gate.h`.
-pub(super) const STATES: usize = VcpuState::ALL.len();
+pub(super) const STATES: usize = VcpuThreadState::ALL.len();
 
 const _: () = {
-    assert!(State::GATE_UNSEEN.0 == VcpuState::Unseen as u32);
-    assert!(State::GATE_RUNNING.0 == VcpuState::Running as u32);
-    assert!(State::GATE_WAITING.0 == VcpuState::Waiting as u32);
-    assert!(State::GATE_HALTED.0 == VcpuState::Halted as u32);
-    assert!(State::GATE_BLOCKED.0 == VcpuState::Blocked as u32);
-    assert!(State::GATE_IN_VMM.0 == VcpuState::InVmm as u32);
-    assert!(State::GATE_ASLEEP.0 == VcpuState::Asleep as u32);
-    assert!(State::GATE_ENDED.0 == VcpuState::Ended as u32);
+    assert!(State::GATE_UNSEEN.0 == VcpuThreadState::Unseen as u32);
+    assert!(State::GATE_RUNNING.0 == VcpuThreadState::Running as u32);
+    assert!(State::GATE_WAITING.0 == VcpuThreadState::Waiting as u32);
+    assert!(State::GATE_HALTED.0 == VcpuThreadState::Halted as u32);
+    assert!(State::GATE_BLOCKED.0 == VcpuThreadState::Blocked as u32);
+    assert!(State::GATE_IN_VMM.0 == VcpuThreadState::InVmm as u32);
+    assert!(State::GATE_ASLEEP.0 == VcpuThreadState::Asleep as u32);
+    assert!(State::GATE_ENDED.0 == VcpuThreadState::Ended as u32);
     assert!(State::GATE_STATES.0 as usize == STATES);
     assert!(Lost::GATE_LOST_UNKNOWN.0 == PieceKind::Unknown as u32);
     assert!(Lost::GATE_LOST_RAN.0 == PieceKind::Ran as u32);
@@ -67,17 +67,27 @@ pub(super) fn settings(told_from_ns: u64, pieces_each: u64) -> Vec<u8> {
 pub(super) static OBJECT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/gate.bpf.o"));
 
 impl WireVcpu {
-    /// Makes the state unknown from `mono_ns` on. Nothing of it may have been written since. A
-    /// current wait is unknown from its begin, because nobody knows who will have had the CPU in
-    /// all of it.
+    /// Returns whether the last walk over all tasks noticed that the vCPU's thread left a CPU
+    /// without an event.
+    pub(super) fn has_missed(&self) -> bool {
+        self.walked_switches > self.switches
+    }
+
+    /// Makes the state unknown from `mono_ns` on, or from its last confirmation after a missed
+    /// departure. No program may have written this vCPU since `mono_ns`. A current wait is unknown
+    /// from its begin, because the tasks that had the CPU in its rest are unknown.
     pub(super) fn forget(&mut self, mono_ns: u64) {
         let state = self.state.0 as usize;
-        if state == VcpuState::Ended as usize {
+        if state == VcpuThreadState::Ended as usize {
             return;
         }
-        if state != VcpuState::Waiting as usize && mono_ns > self.since {
-            self.spent[state] += mono_ns - self.since;
-            self.since = mono_ns;
+        let known_ns = match self.has_missed() {
+            true => mono_ns.min(self.confirmed),
+            false => mono_ns,
+        };
+        if state != VcpuThreadState::Waiting as usize && known_ns > self.since {
+            self.spent[state] += known_ns - self.since;
+            self.since = known_ns;
         }
         self.state = State::GATE_UNSEEN;
         self.waited = 0;

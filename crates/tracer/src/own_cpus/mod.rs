@@ -13,7 +13,7 @@ use std::sync::atomic::Ordering::{Relaxed, Release};
 
 use libbpf_rs::{Link, MapCore, Object, ObjectBuilder};
 
-pub use books::{OwnCpuBooks, Taken};
+pub use books::{OwnCpuBooks, TakenOfKind};
 use wire::{TIMED_RUN, UNREAD, WireCpu};
 
 use crate::accounting;

@@ -31,7 +31,7 @@ pub struct StopAsked {
 
 /// One frame of a stack. The innermost comes first.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Frame {
+pub struct StackFrame {
     /// Address to which the frame returns.
     pub address: u64,
     /// The function at this address, if the kernel names it.
@@ -114,7 +114,7 @@ impl StopWitness {
 
     /// Returns the stack that was interrupted when the task of this CPU was woken between the two
     /// given instants (CLOCK_MONOTONIC in ns). `None` if this stack is not, or no longer, kept.
-    pub fn stack(&self, cpu: u32, from_ns: u64, until_ns: u64) -> Option<Vec<Frame>> {
+    pub fn stack(&self, cpu: u32, from_ns: u64, until_ns: u64) -> Option<Vec<StackFrame>> {
         let stacks = entries(&self.stacks.words(cpu)?, offset_of!(WireStacks, last));
         let when = |mono_ns| mono_ns > 0 && (from_ns..=until_ns).contains(&mono_ns);
         let stack: WireStack = stacks.into_iter().find(|it: &WireStack| when(it.mono_ns))?;
@@ -123,8 +123,8 @@ impl StopWitness {
         Some(frames.map(|address| self.frame(*address)).collect())
     }
 
-    fn frame(&self, address: u64) -> Frame {
-        Frame {
+    fn frame(&self, address: u64) -> StackFrame {
+        StackFrame {
             address,
             function: self.symbols.name(address).map(str::to_owned),
         }

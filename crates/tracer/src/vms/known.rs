@@ -5,14 +5,14 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use super::VmSearch;
-use vmnoise_host::{Vm, leads_to_vm};
+use vmnoise_host::{VmProcess, leads_to_vm};
 
 /// Processes that are known to hold VMs.
 #[derive(Debug)]
 pub struct KnownVms {
     search: VmSearch,
     /// VM of each process, and the open file by which the VM was found.
-    held: BTreeMap<u32, (Vm, PathBuf)>,
+    held: BTreeMap<u32, (VmProcess, PathBuf)>,
 }
 
 impl KnownVms {
@@ -26,7 +26,7 @@ impl KnownVms {
 
     /// Looks up the VMs of the given processes, which run vCPUs. Returns the VMs and vCPUs of the
     /// processes that still live. From now on, processes with a VM are known.
-    pub fn look_at(&mut self, processes: &[u32]) -> Vec<Vm> {
+    pub fn look_at(&mut self, processes: &[u32]) -> Vec<VmProcess> {
         let files = self.search.files_of(processes);
         let look = |&pid: &u32| {
             let before = self.held.remove(&pid).map(|(_, file)| file);
@@ -57,7 +57,7 @@ impl KnownVms {
     }
 
     /// Returns the VMs, by process.
-    pub fn vms(&self) -> Vec<Vm> {
+    pub fn vms(&self) -> Vec<VmProcess> {
         self.held.values().map(|(vm, _)| vm.clone()).collect()
     }
 

@@ -14,7 +14,7 @@ use vmnoise_events::ProbeStatus;
 use crate::error::LoadError;
 use found::VmFiles;
 pub use known::KnownVms;
-use vmnoise_host::{GuestTsc, Host, KvmDebugfs, Vm};
+use vmnoise_host::{GuestTsc, Host, KvmDebugfs, VmProcess};
 use walk::Walk;
 
 /// A search for VMs.
@@ -47,7 +47,7 @@ impl VmSearch {
     }
 
     /// Returns every process that holds a VM, by the kernel's number of the process.
-    pub fn vms(&self) -> Vec<Vm> {
+    pub fn vms(&self) -> Vec<VmProcess> {
         match self.files(None) {
             None => self.host.vms(),
             files => {
@@ -140,7 +140,7 @@ impl VmSearch {
 
     /// Returns the VM of a process, from the walk. If the walk has no VM of this process, its files
     /// are used. The process may have closed them, and still run its vCPUs.
-    fn vm(&self, files: &Option<VmFiles>, pid: u32) -> Option<Vm> {
+    fn vm(&self, files: &Option<VmFiles>, pid: u32) -> Option<VmProcess> {
         let Some(process) = files.as_ref().and_then(|files| files.of(pid)) else {
             return self.host.vm(pid);
         };

@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, fs, thread, time::Duration};
 
 use rustix::time::{ClockId, clock_gettime};
 use vmnoise_events::{ActivityKind, Event};
-use vmnoise_host::{VcpuThread, Vm};
+use vmnoise_host::{VcpuThread, VmProcess};
 use vmnoise_tracer::{ExitTracer, LoadError, Scope, Streaming, Tracer};
 
 use super::harness::{Disturber, Reported, alone, pin, skipped, two_cpus};
@@ -109,7 +109,7 @@ fn each_timer_interrupt_of_a_vcpus_cpu_is_reported_with_its_exits() {
         Err(error) => panic!("{error}"),
     };
     tracer
-        .expect(vec![Vm {
+        .expect(vec![VmProcess {
             pid: std::process::id(),
             name: "busy".into(),
             identity: Default::default(),

@@ -28,13 +28,14 @@ use vmnoise_events::exit_counts;
 
 use super::layout::{EXERCISES, TIMERS};
 use crate::mailbox::{
-    Control, Counters, Drained, Heartbeat, Mailbox, RING_BYTES, RING_RECORDS, Record, StealPage,
+    Control, Counters, DrainedRecords, GapRecord, Heartbeat, Mailbox, RING_BYTES, RING_RECORDS,
+    StealPage,
 };
 
 /// A command of the host for the guest, before an entry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u32)]
-pub enum Command {
+pub enum GuestCommand {
     /// Write to every page of the ring and read the exit counts, so that no page is missing later.
     Touch = 1,
     /// Store one reading of the clock in the mailbox.
@@ -75,7 +76,7 @@ const STEAL: usize = offset_of!(Mailbox, steal);
 
 // The program computes slots by shifts and masks.
 const _: () = assert!(RING_RECORDS.is_power_of_two());
-const _: () = assert!(size_of::<Record>() == 64);
+const _: () = assert!(size_of::<GapRecord>() == 64);
 const _: () = assert!(size_of::<Mailbox>() == 4096);
 const _: () = assert!(size_of::<StealPage>() == 64 && STEAL.is_multiple_of(64));
 const _: () = assert!(exit_counts::SLOT_BYTES <= size_of::<[u64; 16]>());
@@ -292,14 +293,14 @@ vmnoise_guest_end:
     .purgem vmnoise_discard
     .popsection
     "#,
-    touch = const Command::Touch as u32,
-    stamp = const Command::Stamp as u32,
-    poll = const Command::Poll as u32,
-    sample = const Command::Sample as u32,
-    exercise = const Command::Exercise as u32,
-    go_on = const Command::GoOn as u32,
+    touch = const GuestCommand::Touch as u32,
+    stamp = const GuestCommand::Stamp as u32,
+    poll = const GuestCommand::Poll as u32,
+    sample = const GuestCommand::Sample as u32,
+    exercise = const GuestCommand::Exercise as u32,
+    go_on = const GuestCommand::GoOn as u32,
     exercises = const EXERCISES,
-    timers = const Command::Timers as u32,
+    timers = const GuestCommand::Timers as u32,
     timer_program = const TIMERS,
     port = const DONE_PORT,
     ring_bytes = const RING_BYTES,
@@ -324,16 +325,16 @@ vmnoise_guest_end:
     seen_light = const COUNTERS + offset_of!(Counters, seen_light),
     seen_heavy = const COUNTERS + offset_of!(Counters, seen_heavy),
     stamp_tsc = const COUNTERS + offset_of!(Counters, stamp_tsc),
-    tail = const offset_of!(Mailbox, drained) + offset_of!(Drained, tail),
+    tail = const offset_of!(Mailbox, drained) + offset_of!(DrainedRecords, tail),
     steal = const STEAL + offset_of!(StealPage, steal_ns),
     version = const STEAL + offset_of!(StealPage, version),
     spill = const offset_of!(Mailbox, spill),
-    start_tsc = const offset_of!(Record, start_tsc),
-    end_tsc = const offset_of!(Record, end_tsc),
-    steal_ns = const offset_of!(Record, steal_ns),
-    version_moves = const offset_of!(Record, version_moves),
-    light_exits = const offset_of!(Record, light_exits),
-    heavy_exits = const offset_of!(Record, heavy_exits),
+    start_tsc = const offset_of!(GapRecord, start_tsc),
+    end_tsc = const offset_of!(GapRecord, end_tsc),
+    steal_ns = const offset_of!(GapRecord, steal_ns),
+    version_moves = const offset_of!(GapRecord, version_moves),
+    light_exits = const offset_of!(GapRecord, light_exits),
+    heavy_exits = const offset_of!(GapRecord, heavy_exits),
     light = const exit_counts::LIGHT_OFFSET,
     heavy = const exit_counts::HEAVY_OFFSET,
 );

@@ -29,15 +29,15 @@ pub use shared_pages::SharedPages;
 
 use crate::worker::RunState;
 use crate::workers::Workers;
-use guest::Command;
-use state::VcpuState;
+use guest::GuestCommand;
+use state::GuestState;
 use stats::EXITS;
-use vcpu::{Return, Vcpu};
-use vm::Vm;
+use vcpu::{GuestVcpu, Return};
+use vm::MicrovmMemory;
 
 /// Settings of the measurement.
 #[derive(Debug, Clone)]
-pub struct Config {
+pub struct MicrovmConfig {
     /// CPUs of the host. One vCPU is pinned to each.
     pub cpus: Vec<u32>,
     /// Gaps of at least this many cycles are recorded.
@@ -52,7 +52,7 @@ pub struct Config {
 ///
 /// Its gaps and tallies are on the host's TSC. Light, heavy and outer are `None` in its tallies,
 /// because only the tracer knows them.
-pub type Microvm = Workers<VcpuState>;
+pub type Microvm = Workers<GuestState>;
 
 impl Microvm {
     /// Creates the VM and one pinned thread per vCPU, and proves the relation of their clocks to
@@ -60,21 +60,21 @@ impl Microvm {
     ///
     /// # Errors
     /// What this machine lacks, with the remedy. Nothing is left behind.
-    pub fn prepare(config: Config) -> Result<Microvm, crate::Error> {
-        let Config {
+    pub fn prepare(config: MicrovmConfig) -> Result<Microvm, crate::Error> {
+        let MicrovmConfig {
             cpus,
             threshold_tsc,
             policy,
             exit_counts,
         } = config;
-        let vm = Arc::new(Vm::create(&cpus, exit_counts)?);
+        let vm = Arc::new(MicrovmMemory::create(&cpus, exit_counts)?);
         Workers::set_up("vcpu", &cpus, policy, None, |index, cpu| {
             vm.memory.mailbox(index).set_threshold(threshold_tsc);
             let vm = Arc::clone(&vm);
             move || {
-                let mut vcpu = Vcpu::create(&vm, index, cpu)?;
+                let mut vcpu = GuestVcpu::create(&vm, index, cpu)?;
                 let exit_stat = vcpu.stat(EXITS);
-                let state = VcpuState::new(vm, &vcpu, exit_stat);
+                let state = GuestState::new(vm, &vcpu, exit_stat);
                 let work = move |run: &RunState| poll(&mut vcpu, run);
                 Ok((Arc::new(state), work))
             }
@@ -90,14 +90,14 @@ impl Microvm {
 }
 
 /// Lets the guest poll until the end of the run.
-fn poll(vcpu: &mut Vcpu, run: &RunState) -> Result<(), crate::Error> {
-    let mut command = Command::Poll;
+fn poll(vcpu: &mut GuestVcpu, run: &RunState) -> Result<(), crate::Error> {
+    let mut command = GuestCommand::Poll;
     loop {
         let came_back = vcpu.obey(command, &|| run.barrier.is_closed())?;
         if came_back == Return::Abandoned || !run.lease.goes_on() {
             return Ok(());
         }
-        command = Command::GoOn;
+        command = GuestCommand::GoOn;
     }
 }
 
@@ -114,11 +114,11 @@ mod kvm {
 
     use super::*;
     use crate::shared_state::SharedState;
-    use crate::{Workload, kick};
+    use crate::{RunningWorkload, kick};
 
     fn endless(cpus: &[u32]) -> Microvm {
         let cpus = cpus.to_vec();
-        Microvm::prepare(Config {
+        Microvm::prepare(MicrovmConfig {
             cpus,
             threshold_tsc: 2_500,
             policy: None,
@@ -185,7 +185,7 @@ mod kvm {
         file.set_len(4096).unwrap();
         let light_at = (exit_counts::SLOT_BYTES + exit_counts::LIGHT_OFFSET) as u64;
         let pages = SharedPages::map(file.as_fd(), 4096).unwrap();
-        let mut microvm = Microvm::prepare(Config {
+        let mut microvm = Microvm::prepare(MicrovmConfig {
             cpus: vec![1],
             threshold_tsc: u64::MAX >> 1,
             policy: None,

@@ -2,10 +2,10 @@
 
 use std::sync::atomic::Ordering;
 
-use super::guest::Command;
+use super::guest::GuestCommand;
 use super::stats::EXITS;
-use super::vcpu::Vcpu;
-use super::vm::{Vm, open_kvm};
+use super::vcpu::GuestVcpu;
+use super::vm::{MicrovmMemory, open_kvm};
 use super::{Error, GuestClock};
 use crate::thread;
 
@@ -65,18 +65,18 @@ pub fn poll_steps(cpu: u32) -> Result<Vec<u64>, Error> {
     on_trial_vcpu(cpu, |vm, vcpu| {
         let control = &vm.memory.mailbox(0).control;
         control.deadline_tsc.store(u64::MAX, Ordering::Relaxed);
-        vcpu.obey(Command::Sample, &|| false)?;
+        vcpu.obey(GuestCommand::Sample, &|| false)?;
         Ok(vm.memory.samples(0))
     })
 }
 
 fn on_trial_vcpu<T: Send>(
     cpu: u32,
-    work: impl FnOnce(&Vm, &mut Vcpu) -> Result<T, Error> + Send,
+    work: impl FnOnce(&MicrovmMemory, &mut GuestVcpu) -> Result<T, Error> + Send,
 ) -> Result<T, Error> {
     thread::on(cpu, || {
-        let vm = Vm::create(&[cpu], None)?;
-        work(&vm, &mut Vcpu::create(&vm, 0, cpu)?)
+        let vm = MicrovmMemory::create(&[cpu], None)?;
+        work(&vm, &mut GuestVcpu::create(&vm, 0, cpu)?)
     })
 }
 

@@ -2,31 +2,35 @@
 
 use std::sync::Arc;
 
-use vmnoise_events::{Event, Gap, Tally};
+use vmnoise_events::{CpuTally, Event, Gap};
 
 use super::GuestClock;
 use super::stats::VcpuStat;
-use super::vcpu::Vcpu;
-use super::vm::Vm;
-use crate::mailbox::{Known, Mailbox};
+use super::vcpu::GuestVcpu;
+use super::vm::MicrovmMemory;
+use crate::mailbox::{Mailbox, SharedPage};
 use crate::shared_state::SharedState;
 use crate::{Error, thread};
 
 /// The guest's memory, and the facts from the set-up.
 #[derive(Debug)]
-pub struct VcpuState {
-    vm: Arc<Vm>,
+pub struct GuestState {
+    vm: Arc<MicrovmMemory>,
     index: usize,
     pub clock: GuestClock,
     steal_clock: bool,
     exit_stat: Option<VcpuStat>,
 }
 
-impl VcpuState {
+impl GuestState {
     /// Creates the state of a vCPU of this VM after its set-up. `exit_stat` counts its exits from
     /// now on.
-    pub fn new(vm: Arc<Vm>, vcpu: &Vcpu, exit_stat: Option<VcpuStat>) -> VcpuState {
-        VcpuState {
+    pub fn new(
+        vm: Arc<MicrovmMemory>,
+        vcpu: &GuestVcpu,
+        exit_stat: Option<VcpuStat>,
+    ) -> GuestState {
+        GuestState {
             vm,
             index: vcpu.index,
             clock: vcpu.clock,
@@ -36,13 +40,13 @@ impl VcpuState {
     }
 }
 
-impl SharedState for VcpuState {
+impl SharedState for GuestState {
     fn mailbox(&self) -> &Mailbox {
         self.vm.memory.mailbox(self.index)
     }
 
-    fn known(&self) -> Known {
-        Known {
+    fn known(&self) -> SharedPage {
+        SharedPage {
             steal_clock: self.steal_clock,
             reloads: self.steal_clock,
             interference: false,
@@ -63,7 +67,7 @@ impl SharedState for VcpuState {
     }
 
     /// Light, heavy and outer are unknown here.
-    fn tally(&self, cpu: u32) -> Tally {
+    fn tally(&self, cpu: u32) -> CpuTally {
         let mut tally = self.mailbox().tally(cpu, self.known());
         if tally.first_tsc > 0 {
             tally.first_tsc = self.clock.to_host(tally.first_tsc);

@@ -13,11 +13,11 @@ use kvm_ioctls::{VcpuExit, VcpuFd};
 use super::Error;
 use super::clock::{Bracket, GuestClock, judge};
 use super::exercise::program as exercise;
-use super::guest::{Command, DONE_PORT};
+use super::guest::{DONE_PORT, GuestCommand};
 use super::lapic_timer::program::CODE_SELECTOR;
 use super::layout::{GDT, IDT, PAGE_TABLE, PROGRAM};
 use super::stats::VcpuStat;
-use super::vm::{GuestMemory, Vm};
+use super::vm::{GuestMemory, MicrovmMemory};
 use crate::mailbox::{Mailbox, StealPage};
 use crate::tsc;
 
@@ -35,7 +35,7 @@ const BRACKETS: usize = 64;
 
 /// A vCPU that is ready for commands. The thread that runs it owns it.
 #[derive(Debug)]
-pub struct Vcpu {
+pub struct GuestVcpu {
     fd: VcpuFd,
     memory: Arc<GuestMemory>,
     /// Index of the vCPU in its VM.
@@ -73,10 +73,10 @@ pub enum Return {
     Abandoned,
 }
 
-impl Vcpu {
+impl GuestVcpu {
     /// Sets up the vCPU `index` of `vm`. Call it on the thread that will run it, already pinned to
     /// `cpu`, because the brackets of its clock are made here.
-    pub fn create(vm: &Vm, index: usize, cpu: u32) -> Result<Vcpu, Error> {
+    pub fn create(vm: &MicrovmMemory, index: usize, cpu: u32) -> Result<GuestVcpu, Error> {
         let fd = vm
             .fd
             .create_vcpu(index as u64)
@@ -103,7 +103,7 @@ impl Vcpu {
         let offset_accepted = set_tsc_offset(&fd, 0);
         let memory = Arc::clone(&vm.memory);
         let clock = GuestClock::UNKNOWN;
-        let mut vcpu = Vcpu {
+        let mut vcpu = GuestVcpu {
             fd,
             memory,
             index,
@@ -115,7 +115,7 @@ impl Vcpu {
             kvm_runs: 0,
         };
 
-        vcpu.obey(Command::Touch, &|| false)?;
+        vcpu.obey(GuestCommand::Touch, &|| false)?;
         vcpu.clock = judge(&vcpu.brackets()?, offset_accepted);
         Ok(vcpu)
     }
@@ -146,7 +146,7 @@ impl Vcpu {
     /// time of another entry.
     pub fn obey(
         &mut self,
-        command: Command,
+        command: GuestCommand,
         abandoned: &dyn Fn() -> bool,
     ) -> Result<Return, Error> {
         self.memory
@@ -154,7 +154,7 @@ impl Vcpu {
             .control
             .command
             .store(command as u32, Ordering::Release);
-        let exercises = command == Command::Exercise;
+        let exercises = command == GuestCommand::Exercise;
         while !abandoned() {
             self.kvm_runs += 1;
             match self.fd.run() {
@@ -190,7 +190,7 @@ impl Vcpu {
         (0..BRACKETS)
             .map(|_| {
                 let before_tsc = tsc::now_ordered();
-                self.obey(Command::Stamp, &|| false)?;
+                self.obey(GuestCommand::Stamp, &|| false)?;
                 let after_tsc = tsc::now_ordered();
                 let stamp = &self.memory.mailbox(self.index).counters.stamp_tsc;
                 Ok(Bracket {

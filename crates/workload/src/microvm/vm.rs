@@ -29,7 +29,7 @@ use super::guest;
 use super::lapic_timer::program as timers;
 use super::layout::{EXERCISES, GDT, IDT, PAGE_TABLE, PROGRAM, TIMERS};
 use super::shared_pages::SharedPages;
-use crate::mailbox::{Mailbox, RECORD_WORDS, RING_BYTES, RING_RECORDS, Record};
+use crate::mailbox::{GapRecord, Mailbox, RECORD_WORDS, RING_BYTES, RING_RECORDS};
 use crate::thread;
 
 /// Largest number of vCPUs whose memory does not reach the APIC's addresses below 4 GiB.
@@ -59,7 +59,7 @@ pub fn open_kvm() -> Result<Kvm, Error> {
 
 /// One VM with its memory in place, and without vCPUs yet.
 #[derive(Debug)]
-pub struct Vm {
+pub struct MicrovmMemory {
     pub kvm: Kvm,
     pub fd: VmFd,
     pub memory: Arc<GuestMemory>,
@@ -68,9 +68,9 @@ pub struct Vm {
     pub has_lapic: bool,
 }
 
-impl Vm {
+impl MicrovmMemory {
     /// Creates the VM for vCPUs that will run on `cpus`.
-    pub fn create(cpus: &[u32], shared: Option<SharedPages>) -> Result<Vm, Error> {
+    pub fn create(cpus: &[u32], shared: Option<SharedPages>) -> Result<MicrovmMemory, Error> {
         if cpus.is_empty() {
             return Err(thread::Error::NoCpu.into());
         }
@@ -105,7 +105,7 @@ impl Vm {
             };
             slot(1, read_only, memory.len, shared.len(), shared.address())?;
         }
-        Ok(Vm {
+        Ok(MicrovmMemory {
             kvm,
             fd,
             memory,
@@ -247,24 +247,29 @@ impl GuestMemory {
     }
 
     /// Returns the ring of the vCPU with this index.
-    pub fn ring(&self, index: usize) -> &[Record] {
+    pub fn ring(&self, index: usize) -> &[GapRecord] {
         assert!(index < self.vcpus, "no vCPU {index}");
         // SAFETY: as for the mailbox; a ring is RING_BYTES of records.
         unsafe {
-            let ring = self.base.add(ring_at(self.vcpus, index)).cast::<Record>();
+            let ring = self
+                .base
+                .add(ring_at(self.vcpus, index))
+                .cast::<GapRecord>();
             slice::from_raw_parts(ring.as_ptr(), RING_RECORDS)
         }
     }
 
     /// Returns the ring of the vCPU with this index after `Command::Sample`.
     pub fn samples(&self, index: usize) -> Vec<u64> {
-        self.ring(index).iter().flat_map(Record::words).collect()
+        self.ring(index).iter().flat_map(GapRecord::words).collect()
     }
 
     /// Clears the first `words` words of what `samples` reads. Not while the vCPU runs.
     pub fn clear_samples(&self, index: usize, words: usize) {
         let records = words.div_ceil(RECORD_WORDS);
-        self.ring(index)[..records].iter().for_each(Record::clear);
+        self.ring(index)[..records]
+            .iter()
+            .for_each(GapRecord::clear);
     }
 
     /// Returns the guest addresses of the mailbox and the ring of the vCPU with this index.

@@ -14,7 +14,7 @@ pub type InterferenceCounter = Arc<dyn AsRef<InterferenceSlot> + Send + Sync>;
 
 /// A reading of the clock, and the number of interferences by then.
 #[derive(Debug, Clone, Copy)]
-pub struct Reading {
+pub struct InterferenceReading {
     pub tsc: u64,
     pub interferences: u64,
 }
@@ -29,15 +29,15 @@ impl AsRef<InterferenceSlot> for Still {
 }
 
 /// Counters, or none, and their values at the last consistent reading.
-pub struct Interference {
+pub struct InterferenceReader {
     counter: InterferenceCounter,
     seen: InterferenceCounts,
 }
 
-impl Interference {
+impl InterferenceReader {
     /// Creates it. Without a counter nothing is ever counted.
-    pub fn new(counter: Option<InterferenceCounter>) -> Interference {
-        Interference {
+    pub fn new(counter: Option<InterferenceCounter>) -> InterferenceReader {
+        InterferenceReader {
             counter: counter.unwrap_or_else(|| Arc::new(Still(InterferenceSlot::default()))),
             seen: InterferenceCounts::default(),
         }
@@ -53,7 +53,7 @@ impl Interference {
     ///
     /// No fence is needed: the program that counts runs on this CPU, as an interrupt of this thread
     /// or in its place. So it sees everything that this thread did before, and nothing later.
-    pub fn read(&mut self, observed: Option<&InterferenceSlot>) -> Reading {
+    pub fn read(&mut self, observed: Option<&InterferenceSlot>) -> InterferenceReading {
         let slot = (*self.counter).as_ref();
         loop {
             let interferences = slot.total.load(Ordering::Acquire);
@@ -70,7 +70,7 @@ impl Interference {
                 add(&observed.softirq, advance.softirq);
                 add(&observed.thread, advance.thread);
             }
-            return Reading { tsc, interferences };
+            return InterferenceReading { tsc, interferences };
         }
     }
 }
@@ -90,7 +90,7 @@ mod tests {
     fn only_what_was_polled_is_observed() {
         let counter = Arc::new(Still(InterferenceSlot::default()));
         let observed = InterferenceSlot::default();
-        let mut interference = Interference::new(Some(counter.clone()));
+        let mut interference = InterferenceReader::new(Some(counter.clone()));
         interrupt(&counter.0);
         assert_eq!(interference.read(None).interferences, 1);
         interrupt(&counter.0);
@@ -102,7 +102,9 @@ mod tests {
         };
         assert_eq!(observed.counts(), two);
         assert_eq!(
-            Interference::new(None).read(Some(&observed)).interferences,
+            InterferenceReader::new(None)
+                .read(Some(&observed))
+                .interferences,
             0
         );
         assert_eq!(observed.counts(), two);
@@ -121,7 +123,7 @@ mod tests {
                     std::thread::yield_now();
                 }
             });
-            let mut interference = Interference::new(Some(counter.clone()));
+            let mut interference = InterferenceReader::new(Some(counter.clone()));
             let mut last = interference.read(None);
             for _ in 0..10_000 {
                 let next = interference.read(None);

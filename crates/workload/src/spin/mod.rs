@@ -22,23 +22,23 @@ use vmnoise_events::Policy;
 pub use interference::InterferenceCounter;
 pub use rate::{RateConfig, RateWindow, rate};
 pub use sample::poll_steps;
-pub use steal::{StealReader, StealReading};
+pub use steal::{ReadSteal, StealReading};
 
 use crate::Error;
 use crate::cgroup::Cgroup;
-use crate::mailbox::Known;
+use crate::mailbox::SharedPage;
 use crate::tsc;
 use crate::worker::RunState;
 use crate::workers::Workers;
 use faults::PageFaults;
-use interference::Interference;
+use interference::InterferenceReader;
 use polling::Polling;
 use run_delay::RunDelay;
 use state::SpinState;
 use steal::StealClock;
 
 /// Settings of the measurement.
-pub struct Config {
+pub struct SpinConfig {
     /// One thread is pinned to each of these CPUs.
     pub cpus: Vec<u32>,
     /// Gaps of at least this many cycles are recorded.
@@ -55,7 +55,7 @@ pub struct Config {
     /// Readers of the steal clocks of CPUs, for the thread on that CPU. The thread tries its reader
     /// a few times in the set-up. Later it reads once before it polls, once after each pause and
     /// once after each gap. A reader that fails in the set-up is not used.
-    pub steal_readers: HashMap<u32, StealReader>,
+    pub steal_readers: HashMap<u32, ReadSteal>,
     /// The live interference counters of CPUs. The thread on that CPU reads them with each reading
     /// of its clock. Gaps of a CPU without counters have `None`.
     pub interference_counters: HashMap<u32, InterferenceCounter>,
@@ -67,7 +67,7 @@ pub struct Config {
 /// Number of readings whose median is the usual cost.
 const COST_READINGS: usize = 9;
 
-impl std::fmt::Debug for Config {
+impl std::fmt::Debug for SpinConfig {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Config")
             .field("cpus", &self.cpus)
@@ -89,8 +89,8 @@ impl Spin {
     ///
     /// # Errors
     /// What was requested and is not possible, with the remedy. No thread is left behind.
-    pub fn prepare(config: Config) -> Result<Spin, Error> {
-        let Config {
+    pub fn prepare(config: SpinConfig) -> Result<Spin, Error> {
+        let SpinConfig {
             cpus,
             threshold_tsc,
             policy,
@@ -118,7 +118,7 @@ impl Spin {
                     false => RunDelay::unknown(),
                 };
                 let mut faults = PageFaults::default();
-                let known = Known {
+                let known = SharedPage {
                     steal_clock: steal.works(),
                     reloads: steal.counts_reloads(),
                     interference: counter.is_some(),
@@ -142,7 +142,7 @@ impl Spin {
                     run_delay,
                     faults,
                     faults_cost_tsc,
-                    interference: Interference::new(counter),
+                    interference: InterferenceReader::new(counter),
                     period_tsc,
                     runtime_tsc,
                 };

@@ -14,7 +14,7 @@ use std::sync::atomic::Ordering;
 use vmnoise_events::{Anchor, InterferenceSlot};
 
 use super::faults::PageFaults;
-use super::interference::{Interference, Reading};
+use super::interference::{InterferenceReader, InterferenceReading};
 use super::run_delay::RunDelay;
 use super::schedule::{Schedule, mono_ns_at};
 use super::state::SpinState;
@@ -35,7 +35,7 @@ pub struct Polling {
     pub faults: PageFaults,
     /// Usual cost of a reading of `faults`, in cycles.
     pub faults_cost_tsc: u64,
-    pub interference: Interference,
+    pub interference: InterferenceReader,
     pub period_tsc: u64,
     pub runtime_tsc: u64,
 }
@@ -48,7 +48,7 @@ struct InGap {
 }
 
 /// Result of one step, with its reading of the clock.
-pub enum Step {
+pub enum PollStep {
     /// Continue.
     On(u64),
     /// The time to poll is over.
@@ -64,19 +64,19 @@ pub fn step(
     mailbox: &Mailbox,
     slot: &InterferenceSlot,
     look_tsc: u64,
-    last: Reading,
+    last: InterferenceReading,
     until_tsc: u64,
-) -> Step {
+) -> PollStep {
     let now_tsc = tsc::now();
     let moved = slot.total.load(Ordering::Acquire) != last.interferences;
     if moved || now_tsc.wrapping_sub(last.tsc) >= look_tsc {
-        return Step::Away(now_tsc);
+        return PollStep::Away(now_tsc);
     }
     mailbox.alive(now_tsc);
     if now_tsc >= until_tsc || now_tsc >= deadline_tsc(mailbox) {
-        return Step::Due(now_tsc);
+        return PollStep::Due(now_tsc);
     }
-    Step::On(now_tsc)
+    PollStep::On(now_tsc)
 }
 
 #[inline(always)]
@@ -117,7 +117,11 @@ impl Polling {
     }
 
     /// Records gaps until `until_tsc` or the deadline. Returns the last reading.
-    fn poll(&mut self, mut last: Reading, until_tsc: u64) -> Result<Reading, Error> {
+    fn poll(
+        &mut self,
+        mut last: InterferenceReading,
+        until_tsc: u64,
+    ) -> Result<InterferenceReading, Error> {
         let state = Arc::clone(&self.state);
         let mailbox = &*state.mailbox;
         let counter = self.interference.counter();
@@ -125,12 +129,12 @@ impl Polling {
         let look_tsc = mailbox.control.look_tsc.load(Ordering::Relaxed);
         loop {
             match step(mailbox, slot, look_tsc, last, until_tsc) {
-                Step::On(now_tsc) => last.tsc = now_tsc,
-                Step::Due(now_tsc) => {
+                PollStep::On(now_tsc) => last.tsc = now_tsc,
+                PollStep::Due(now_tsc) => {
                     last.tsc = now_tsc;
                     return Ok(last);
                 }
-                Step::Away(now_tsc) => {
+                PollStep::Away(now_tsc) => {
                     last = self.away(last, now_tsc)?;
                     mailbox.alive(last.tsc);
                     if last.tsc >= until_tsc || last.tsc >= deadline_tsc(mailbox) {
@@ -145,7 +149,11 @@ impl Polling {
     /// to be a gap, the advance of the other clocks in it must not count in the next gap.
     #[cold]
     #[inline(never)]
-    fn away(&mut self, mut start: Reading, now_tsc: u64) -> Result<Reading, Error> {
+    fn away(
+        &mut self,
+        mut start: InterferenceReading,
+        now_tsc: u64,
+    ) -> Result<InterferenceReading, Error> {
         // A gap that ended on another CPU is not a gap of this CPU.
         stays_on(self.cpu, "polling thread")?;
         let mut end = self.settled(start, now_tsc);
@@ -186,10 +194,10 @@ impl Polling {
 
     /// Returns the reading `now_tsc` with its count, if nothing interfered since `start`. Otherwise
     /// returns a later reading.
-    fn settled(&mut self, start: Reading, now_tsc: u64) -> Reading {
+    fn settled(&mut self, start: InterferenceReading, now_tsc: u64) -> InterferenceReading {
         let counter = self.interference.counter();
         if (*counter).as_ref().total.load(Ordering::Acquire) == start.interferences {
-            return Reading {
+            return InterferenceReading {
                 tsc: now_tsc,
                 ..start
             };
@@ -201,7 +209,11 @@ impl Polling {
     /// instead, so that the hardware is not blamed for them. A page fault in another gap is counted
     /// at the next gap without an interference. That gap is then less certain, but never falsely
     /// certain.
-    fn count_interference(&mut self, start: Reading, end: Reading) -> InGap {
+    fn count_interference(
+        &mut self,
+        start: InterferenceReading,
+        end: InterferenceReading,
+    ) -> InGap {
         let count = end.interferences.saturating_sub(start.interferences);
         if count > 0 || !self.state.known().interference {
             return InGap {
@@ -215,7 +227,7 @@ impl Polling {
         }
     }
 
-    fn record(&mut self, start: Reading, end: Reading, interference: u64) {
+    fn record(&mut self, start: InterferenceReading, end: InterferenceReading, interference: u64) {
         let counts = GapCounts {
             stolen: self.read_steal(),
             interference,
@@ -246,7 +258,7 @@ impl Polling {
     }
 
     /// Sleeps until `start_tsc` or the end. Returns the reading from which to poll.
-    fn pause(&mut self, start_tsc: u64, lease: &Lease, origin: &Anchor) -> Reading {
+    fn pause(&mut self, start_tsc: u64, lease: &Lease, origin: &Anchor) -> InterferenceReading {
         loop {
             let alarm = self.state.alarm();
             let until_tsc = start_tsc.min(lease.end_tsc());
@@ -261,7 +273,7 @@ impl Polling {
 
     /// Polls again. The thread was blind since the last reading. Returns the reading from which to
     /// poll.
-    fn go_on(&mut self) -> Reading {
+    fn go_on(&mut self) -> InterferenceReading {
         self.discard();
         let now = self.interference.read(None);
         self.state.mailbox.go_on(now.tsc);
@@ -276,7 +288,7 @@ mod tests {
     use rustix::thread::{CpuSet, sched_getcpu, sched_setaffinity};
 
     use super::*;
-    use crate::mailbox::Known;
+    use crate::mailbox::SharedPage;
     use crate::spin::steal::StealReading;
 
     /// Longer than any gap except the one that the test makes.
@@ -296,9 +308,9 @@ mod tests {
                 version: None,
             })
         })));
-        let known = Known {
+        let known = SharedPage {
             steal_clock: true,
-            ..Known::default()
+            ..SharedPage::default()
         };
         let state = SpinState::new(THRESHOLD_TSC, known);
         state.mailbox.set_deadline(u64::MAX);
@@ -309,7 +321,7 @@ mod tests {
             run_delay: RunDelay::unknown(),
             faults: PageFaults::default(),
             faults_cost_tsc: 0,
-            interference: Interference::new(None),
+            interference: InterferenceReader::new(None),
             period_tsc: u64::MAX,
             runtime_tsc: u64::MAX,
         };
@@ -326,7 +338,8 @@ mod tests {
             stolen_ns.fetch_add(ns, Ordering::Relaxed);
             let mut last = polling.interference.read(None);
             last.tsc -= tsc;
-            let Step::Away(now_tsc) = step(&state.mailbox, &slot, look_tsc, last, u64::MAX) else {
+            let PollStep::Away(now_tsc) = step(&state.mailbox, &slot, look_tsc, last, u64::MAX)
+            else {
                 panic!("nobody looked at a hole of {tsc} cycles");
             };
             polling.away(last, now_tsc).unwrap();
@@ -348,9 +361,9 @@ mod tests {
     #[test]
     fn a_page_fault_of_the_thread_itself_is_an_interference() {
         let (mut polling, _) = polling();
-        let known = Known {
+        let known = SharedPage {
             interference: true,
-            ..Known::default()
+            ..SharedPage::default()
         };
         let state = Arc::new(SpinState::new(THRESHOLD_TSC, known));
         state.mailbox.set_deadline(u64::MAX);
@@ -382,7 +395,7 @@ mod tests {
 
     #[test]
     fn without_another_clock_nobody_looks_at_short_holes() {
-        let state = SpinState::new(THRESHOLD_TSC, Known::default());
+        let state = SpinState::new(THRESHOLD_TSC, SharedPage::default());
         let look_tsc = state.mailbox.control.look_tsc.load(Ordering::Relaxed);
         assert_eq!(look_tsc, THRESHOLD_TSC);
     }

@@ -1,9 +1,9 @@
 //! The cost of one step of the polling loop, for benchmarks.
 
-use super::interference::{Interference, Reading};
-use super::polling::{Step, step};
+use super::interference::{InterferenceReader, InterferenceReading};
+use super::polling::{PollStep, step};
 use super::state::SpinState;
-use crate::mailbox::Known;
+use crate::mailbox::SharedPage;
 use crate::{thread, tsc};
 
 /// Number of steps that are sampled.
@@ -20,18 +20,18 @@ pub fn poll_steps(cpu: u32) -> Result<Vec<u64>, thread::Error> {
 }
 
 fn samples() -> Vec<u64> {
-    let state = SpinState::new(u64::MAX, Known::default());
+    let state = SpinState::new(u64::MAX, SharedPage::default());
     state.mailbox.set_deadline(u64::MAX);
-    let counter = Interference::new(None).counter();
+    let counter = InterferenceReader::new(None).counter();
     let slot = (*counter).as_ref();
     // Not zeros: their pages would fault in the loop.
     let mut deltas = vec![u64::MAX; SAMPLES];
-    let mut last = Reading {
+    let mut last = InterferenceReading {
         tsc: tsc::now(),
         interferences: 0,
     };
     for delta in &mut deltas {
-        let (Step::On(now_tsc) | Step::Due(now_tsc) | Step::Away(now_tsc)) =
+        let (PollStep::On(now_tsc) | PollStep::Due(now_tsc) | PollStep::Away(now_tsc)) =
             step(&state.mailbox, slot, u64::MAX, last, u64::MAX);
         *delta = now_tsc.wrapping_sub(last.tsc);
         last.tsc = now_tsc;

@@ -7,9 +7,9 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use rustix::mm::{MlockAllFlags, mlock, mlockall};
 use rustix::thread::futex;
 use rustix::time::Timespec;
-use vmnoise_events::{Event, InterferenceSlot, Tally};
+use vmnoise_events::{CpuTally, Event, InterferenceSlot};
 
-use crate::mailbox::{Known, Mailbox, RING_BYTES, RING_RECORDS, Record, add};
+use crate::mailbox::{GapRecord, Mailbox, RING_BYTES, RING_RECORDS, SharedPage, add};
 use crate::shared_state::SharedState;
 
 const NS_PER_S: u64 = 1_000_000_000;
@@ -18,8 +18,8 @@ const NS_PER_S: u64 = 1_000_000_000;
 #[derive(Debug)]
 pub struct SpinState {
     pub mailbox: Box<Mailbox>,
-    pub ring: Box<[Record]>,
-    known: Known,
+    pub ring: Box<[GapRecord]>,
+    known: SharedPage,
     /// Interferences that the thread itself counted while it polled.
     pub interference: InterferenceSlot,
     /// Changes when the thread must check its deadline: a futex.
@@ -28,10 +28,10 @@ pub struct SpinState {
 
 impl SpinState {
     /// Creates the state. It writes every page, so that no page is missing later.
-    pub fn new(threshold_tsc: u64, known: Known) -> SpinState {
+    pub fn new(threshold_tsc: u64, known: SharedPage) -> SpinState {
         let state = SpinState {
             mailbox: Box::default(),
-            ring: (0..RING_RECORDS).map(|_| Record::default()).collect(),
+            ring: (0..RING_RECORDS).map(|_| GapRecord::default()).collect(),
             known,
             interference: InterferenceSlot::default(),
             alarm: AtomicU32::new(0),
@@ -90,18 +90,18 @@ impl SharedState for SpinState {
         &self.mailbox
     }
 
-    fn known(&self) -> Known {
+    fn known(&self) -> SharedPage {
         self.known
     }
 
     fn drain(&self, cpu: u32, sink: &mut dyn FnMut(Event)) {
-        let gap = |record: &Record| sink(Event::Gap(record.gap(cpu, self.known)));
+        let gap = |record: &GapRecord| sink(Event::Gap(record.gap(cpu, self.known)));
         self.mailbox.drain(&self.ring, gap);
     }
 
-    fn tally(&self, cpu: u32) -> Tally {
+    fn tally(&self, cpu: u32) -> CpuTally {
         let counts = self.known.interference.then(|| self.interference.counts());
-        Tally {
+        CpuTally {
             interference: counts,
             ..self.mailbox.tally(cpu, self.known)
         }
@@ -125,7 +125,7 @@ mod tests {
 
     #[test]
     fn a_sleep_ends_by_the_clock_or_by_the_alarm() {
-        let state = SpinState::new(1_000, Known::default());
+        let state = SpinState::new(1_000, SharedPage::default());
         let begin = Instant::now();
         let until_mono_ns = tsc::anchor().mono_ns + 20_000_000;
         while tsc::anchor().mono_ns < until_mono_ns {
@@ -148,7 +148,7 @@ mod tests {
     #[test]
     fn a_tally_knows_what_there_is_to_know() {
         let tally = |steal_clock, interference| {
-            let known = Known {
+            let known = SharedPage {
                 steal_clock,
                 reloads: steal_clock,
                 interference,

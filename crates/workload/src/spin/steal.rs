@@ -13,18 +13,18 @@ pub struct StealReading {
 }
 
 /// Reads the steal clock of one CPU; `None` if it cannot be read now.
-pub type StealReader = Box<dyn FnMut() -> Option<StealReading> + Send>;
+pub type ReadSteal = Box<dyn FnMut() -> Option<StealReading> + Send>;
 
 /// A steal clock, or none, and its last value.
 pub struct StealClock {
-    reader: Option<StealReader>,
+    reader: Option<ReadSteal>,
     counts_reloads: bool,
     seen: StealReading,
 }
 
 impl StealClock {
     /// Creates the clock. A reader that fails at the begin is not used.
-    pub fn new(reader: Option<StealReader>) -> StealClock {
+    pub fn new(reader: Option<ReadSteal>) -> StealClock {
         let begun = reader.and_then(|mut read| Some((read()?, read)));
         let counts_reloads = begun
             .as_ref()

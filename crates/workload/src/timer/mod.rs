@@ -13,11 +13,11 @@ use vmnoise_events::{Policy, TimerSlot};
 
 use crate::Error;
 use crate::cgroup::Cgroup;
-use crate::spin::StealReader;
+use crate::spin::ReadSteal;
 use crate::worker::RunState;
 use crate::workers::Workers;
 use state::TimerState;
-use task::Task;
+use task::TimerTask;
 
 /// The least slack. 0 would mean the kernel's default.
 const NO_SLACK_NS: NonZeroU64 = NonZeroU64::MIN;
@@ -31,11 +31,11 @@ pub struct Probes {
     /// The steps of its wake-up.
     pub steps: Option<TimerSteps>,
     /// Its steal clock, which it reads once in each period.
-    pub steal_reader: Option<StealReader>,
+    pub steal_reader: Option<ReadSteal>,
 }
 
 /// Settings of the measurement.
-pub struct Config {
+pub struct TimerConfig {
     /// One task is pinned to each of these CPUs.
     pub cpus: Vec<u32>,
     /// Policy of the tasks; `None`: as inherited.
@@ -58,7 +58,7 @@ impl std::fmt::Debug for Probes {
     }
 }
 
-impl std::fmt::Debug for Config {
+impl std::fmt::Debug for TimerConfig {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Config")
             .field("cpus", &self.cpus)
@@ -74,8 +74,8 @@ impl Timer {
     ///
     /// # Errors
     /// What was requested and is not possible, with the remedy. No task is left behind.
-    pub fn prepare(config: Config) -> Result<Timer, Error> {
-        let Config {
+    pub fn prepare(config: TimerConfig) -> Result<Timer, Error> {
+        let TimerConfig {
             cpus,
             policy,
             cgroup,
@@ -99,7 +99,7 @@ impl Timer {
                 // Otherwise the timers of ordinary tasks may expire up to 50 us late. The kernel
                 // cannot refuse this.
                 let _ = set_current_timer_slack(Some(NO_SLACK_NS));
-                let task = Task {
+                let task = TimerTask {
                     cpu,
                     state: Arc::clone(&state),
                     steps,

@@ -2,10 +2,10 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use vmnoise_events::{Activation, Event, Tally};
+use vmnoise_events::{Activation, CpuTally, Event};
 
 use crate::kick::kick;
-use crate::mailbox::{Known, Mailbox};
+use crate::mailbox::{Mailbox, SharedPage};
 use crate::shared_state::SharedState;
 
 /// Number of records. At the shortest period (50 µs) a drain may be 800 ms late before a record is
@@ -49,8 +49,8 @@ impl SharedState for TimerState {
         &self.mailbox
     }
 
-    fn known(&self) -> Known {
-        Known::default()
+    fn known(&self) -> SharedPage {
+        SharedPage::default()
     }
 
     fn drain(&self, cpu: u32, sink: &mut dyn FnMut(Event)) {
@@ -62,9 +62,9 @@ impl SharedState for TimerState {
     }
 
     /// A task that never had to pause has no blind time to report.
-    fn tally(&self, cpu: u32) -> Tally {
+    fn tally(&self, cpu: u32) -> CpuTally {
         let tally = self.mailbox.tally(cpu, self.known());
-        Tally {
+        CpuTally {
             blind_tsc: tally.blind_tsc.filter(|&blind_tsc| blind_tsc > 0),
             ..tally
         }

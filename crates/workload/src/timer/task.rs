@@ -10,25 +10,25 @@ use super::TimerSteps;
 use super::state::TimerState;
 use crate::Error;
 use crate::lease::Lease;
-use crate::spin::StealReader;
+use crate::spin::ReadSteal;
 use crate::tsc;
 use crate::worker::stays_on;
 
 const NS_PER_S: u64 = 1_000_000_000;
 
 /// The data of one task.
-pub struct Task {
+pub struct TimerTask {
     pub cpu: u32,
     pub state: Arc<TimerState>,
     /// The slot in which BPF writes the steps of a wake-up, if it does.
     pub steps: Option<TimerSteps>,
-    pub steal: Option<StealReader>,
+    pub steal: Option<ReadSteal>,
     /// Its last reading of the steal clock.
     pub steal_ns: Option<u64>,
     pub period_ns: u64,
 }
 
-impl Task {
+impl TimerTask {
     /// Wakes up again and again until the deadline. The first period begins at `origin_ns`
     /// (CLOCK_MONOTONIC); `None`: now.
     pub fn run(mut self, lease: &Lease, origin_ns: Option<u64>) -> Result<(), Error> {

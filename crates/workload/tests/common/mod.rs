@@ -4,10 +4,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use vmnoise_events::{Event, Gap};
-use vmnoise_workload::{Workload, thread};
+use vmnoise_workload::{RunningWorkload, thread};
 
 /// Returns every gap since the last call.
-pub fn gaps(workload: &mut dyn Workload) -> Vec<Gap> {
+pub fn gaps(workload: &mut dyn RunningWorkload) -> Vec<Gap> {
     let mut gaps = Vec::new();
     workload.drain(&mut |event| match event {
         Event::Gap(gap) => gaps.push(gap),

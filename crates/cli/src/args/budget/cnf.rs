@@ -1,7 +1,7 @@
 //! Limits from the environment of the CNF latency tests (openshift/cluster-node-tuning-operator),
 //! and from a ConfigMap of KubeVirt's realtime checkup (kiagnose/kubevirt-realtime-checkup).
 
-use vmnoise_events::Workload;
+use vmnoise_events::MeasuringCommand;
 use vmnoise_judge::check::{Budget, Quantity, Requirement};
 
 use crate::units::{Bare, parse_time};
@@ -33,11 +33,11 @@ const CHECKUPS_OTHER: [&str; 4] = [
 /// # Errors
 /// A sentence that names the variable.
 pub fn of_environment(
-    workload: Workload,
+    workload: MeasuringCommand,
     value: impl Fn(&str) -> Option<String>,
 ) -> Result<Budget, String> {
     let own = match workload {
-        Workload::Timerlat => CYCLICTEST,
+        MeasuringCommand::Timerlat => CYCLICTEST,
         _ => OSLAT,
     };
     let number = |name: &str| -> Result<Option<u64>, String> {
@@ -115,7 +115,7 @@ fn max(us: u64) -> Requirement {
 mod tests {
     use super::*;
 
-    fn of(workload: Workload, variables: &[(&str, &str)]) -> Result<Budget, String> {
+    fn of(workload: MeasuringCommand, variables: &[(&str, &str)]) -> Result<Budget, String> {
         of_environment(workload, |name| {
             let found = variables.iter().find(|(known, _)| *known == name);
             found.map(|(_, value)| (*value).to_owned())
@@ -130,18 +130,21 @@ mod tests {
             (CYCLICTEST, "-1"),
             (RUNTIME, "600"),
         ];
-        let gaps = of(Workload::Osnoise, &variables).unwrap();
+        let gaps = of(MeasuringCommand::Osnoise, &variables).unwrap();
         assert_eq!(gaps.requirements, [max(20)]);
         assert_eq!(gaps.runtime_ns, Some(600_000_000_000));
-        let wakeups = of(Workload::Timerlat, &variables).unwrap();
+        let wakeups = of(MeasuringCommand::Timerlat, &variables).unwrap();
         assert_eq!(wakeups.requirements, [max(50)]);
-        assert_eq!(of(Workload::Osnoise, &[]).unwrap(), Budget::default());
+        assert_eq!(
+            of(MeasuringCommand::Osnoise, &[]).unwrap(),
+            Budget::default()
+        );
     }
 
     #[test]
     fn a_value_that_cannot_be_meant_is_refused_by_name() {
         for wrong in ["0", "-2", "20us", ""] {
-            let error = of(Workload::Osnoise, &[(OSLAT, wrong)]).unwrap_err();
+            let error = of(MeasuringCommand::Osnoise, &[(OSLAT, wrong)]).unwrap_err();
             assert!(error.contains(OSLAT), "{error}");
         }
     }

@@ -7,6 +7,10 @@ use vmnoise_judge::check::{Quantity, Requirement};
 
 use super::limit;
 
+/// Smallest rate that a limit of [`Quantity::GapsAbove`] may not have, per second: one gap in each
+/// microsecond. A verdict counts microseconds in which such a gap begins.
+const TOO_MANY_GAPS: f64 = 1e6;
+
 /// Parses `FIGURE=LIMIT`.
 ///
 /// # Errors
@@ -25,12 +29,17 @@ pub fn parse(text: &str) -> Result<Requirement, String> {
 fn requirement(name: &str, at_most: &str, warn_above: Option<&str>) -> Result<Requirement, String> {
     let quantity = Quantity::from_name(name).ok_or_else(|| {
         format!(
-            "there is no figure `{name}`; write max, p50 to p99.999, noise, gaps, a share (steal, irq, …), `by WHO`, \
+            "there is no figure `{name}`; write max, p50 to p99.999, noise, gaps, gaps>20us, a share (steal, irq, …), `by WHO`, \
              or `SHARE by WHO`"
         )
     })?;
     let limit = |text| limit::parse(text, name, quantity.unit());
     let at_most = limit(at_most)?;
+    if matches!(quantity, Quantity::GapsAbove(_)) && at_most >= TOO_MANY_GAPS {
+        return Err(format!(
+            "{name} cannot be judged by a limit of {at_most} per second; write a limit below {TOO_MANY_GAPS}"
+        ));
+    }
     let warn_above = warn_above.map(limit).transpose()?;
     if warn_above.is_some_and(|warn| warn > at_most) {
         return Err(format!(
@@ -47,7 +56,7 @@ fn requirement(name: &str, at_most: &str, warn_above: Option<&str>) -> Result<Re
 #[cfg(test)]
 mod tests {
     use vmnoise_events::Share;
-    use vmnoise_judge::check::Culprit;
+    use vmnoise_judge::check::CulpritPattern;
 
     use super::*;
 
@@ -58,9 +67,10 @@ mod tests {
         assert_eq!(at_most("p99.99=20"), 20_000.0);
         assert_eq!(at_most("steal = 0.1%"), 0.1);
         assert_eq!(at_most("gaps=100"), 100.0);
+        assert_eq!(at_most("gaps>20us=0.5"), 0.5);
         let by = parse("preempted by x=y*=0%").unwrap().quantity;
         let (share, who) = (Some(Share::Preempted), "x=y*".into());
-        assert_eq!(by, Quantity::Culprit(Culprit { share, who }));
+        assert_eq!(by, Quantity::Culprit(CulpritPattern { share, who }));
     }
 
     #[test]
@@ -71,6 +81,7 @@ mod tests {
             ("steal=1", "such as 0.1%"),
             ("max=1%", "no time"),
             ("p100=1us", "there is no figure"),
+            ("gaps>500ns=1000000", "write a limit below 1000000"),
         ] {
             let error = parse(wrong).unwrap_err();
             assert!(error.contains(said), "{wrong}: {error}");

@@ -8,24 +8,24 @@ mod whom;
 use std::path::Path;
 
 use anyhow::{Context, Result};
-use vmnoise_audit::{Evidence, all};
-use vmnoise_events::{RunFacts, Workload};
+use vmnoise_audit::{NoiseEvidence, all};
+use vmnoise_events::{MeasuringCommand, RunFacts};
 use vmnoise_explain::Explainer;
 use vmnoise_host::{Host, cpu_list};
-use vmnoise_rights::Work;
+use vmnoise_rights::AttachedWork;
 
 use self::subject::Subject;
 use self::whom::Whom;
-use super::replay::Recording;
+use super::replay::ReplayedRecording;
 use crate::args::AuditArguments;
-use crate::output::audit::{Audited, print, print_pair, scripts};
+use crate::output::audit::{AuditedMachine, print, print_pair, scripts};
 use crate::rights;
 use crate::run::files;
 use crate::say;
-use crate::status::{Status, UsageError};
+use crate::status::{ExitStatus, UsageError};
 
 /// Runs `vmnoise audit`. It changes no setting.
-pub fn run(arguments: &AuditArguments) -> Result<Status> {
+pub fn run(arguments: &AuditArguments) -> Result<ExitStatus> {
     let (whom, recordings) = Whom::of(&arguments.words, &Host::here())?;
     let usage = |why: &str| Err(UsageError(why.into()).into());
     let recording = match (recordings, &whom) {
@@ -47,11 +47,11 @@ pub fn run(arguments: &AuditArguments) -> Result<Status> {
     if let Some(folder) = &arguments.script {
         write_scripts(folder, &audited)?;
     }
-    Ok(Status::Ok)
+    Ok(ExitStatus::Ok)
 }
 
 /// Audits a guest and its host together.
-fn both(arguments: &AuditArguments, guest: &Path, host: &Path) -> Result<Status> {
+fn both(arguments: &AuditArguments, guest: &Path, host: &Path) -> Result<ExitStatus> {
     if arguments.cpus.is_some() {
         let why =
             "-c takes the CPUs of one machine: leave it out, the two recordings name their own";
@@ -67,7 +67,11 @@ fn both(arguments: &AuditArguments, guest: &Path, host: &Path) -> Result<Status>
 }
 
 /// Audits one machine.
-fn one(arguments: &AuditArguments, whom: &Whom, recording: Option<&Path>) -> Result<Audited> {
+fn one(
+    arguments: &AuditArguments,
+    whom: &Whom,
+    recording: Option<&Path>,
+) -> Result<AuditedMachine> {
     let host = Host::here();
     let (subject, recorded) = match (recording, arguments.measure) {
         (Some(path), _) => {
@@ -82,7 +86,7 @@ fn one(arguments: &AuditArguments, whom: &Whom, recording: Option<&Path>) -> Res
                 let path = measured::measure(&cpu_list::format(&cpus), duration_ns)?;
                 // The rest is the same as without a measurement.
                 vmnoise_rights::begin(None)?;
-                rights::keep(&[Work::SaveFiles, Work::SeeVms])?;
+                rights::keep(&[AttachedWork::SaveFiles, AttachedWork::SeeVms])?;
                 read(open(&path)?)
             };
             let recorded = measured_ns.map(measure).transpose()?;
@@ -107,7 +111,7 @@ fn one(arguments: &AuditArguments, whom: &Whom, recording: Option<&Path>) -> Res
     let mut rules = all()?;
     rules.retain(|rule| whom.asks(rule));
     let evidence = recorded.as_ref().map(|(_, evidence)| evidence);
-    Ok(Audited {
+    Ok(AuditedMachine {
         of,
         noise_ns: evidence.map(|it| it.noise_ns),
         lost_events: evidence.map_or(0, |it| it.lost_events),
@@ -116,7 +120,7 @@ fn one(arguments: &AuditArguments, whom: &Whom, recording: Option<&Path>) -> Res
     })
 }
 
-fn write_scripts(folder: &Path, audited: &Audited) -> Result<()> {
+fn write_scripts(folder: &Path, audited: &AuditedMachine) -> Result<()> {
     std::fs::create_dir_all(folder)
         .with_context(|| format!("cannot make {}", say::name_of(folder)))?;
     for (name, script) in scripts(audited) {
@@ -128,10 +132,10 @@ fn write_scripts(folder: &Path, audited: &Audited) -> Result<()> {
 }
 
 /// Opens a recording that has gaps.
-fn open(path: &Path) -> Result<Recording<'_>> {
-    let recording = Recording::open(path)?;
+fn open(path: &Path) -> Result<ReplayedRecording<'_>> {
+    let recording = ReplayedRecording::open(path)?;
     match recording.facts.workload {
-        workload @ (Workload::Exits | Workload::Timerlat) => Err(UsageError(format!(
+        workload @ (MeasuringCommand::Exits | MeasuringCommand::Timerlat) => Err(UsageError(format!(
             "{} is of `vmnoise {}`, which has no gaps: name a recording of `microvm` or `osnoise`",
             say::name_of(path),
             workload.command()
@@ -142,7 +146,7 @@ fn open(path: &Path) -> Result<Recording<'_>> {
 }
 
 /// Reads the facts and the evidence of a recording.
-fn read(mut recording: Recording<'_>) -> Result<(RunFacts, Evidence)> {
+fn read(mut recording: ReplayedRecording<'_>) -> Result<(RunFacts, NoiseEvidence)> {
     let facts = recording.facts.clone();
     let mut explainer = Explainer::new(&facts);
     recording.each(|event| {
@@ -151,7 +155,7 @@ fn read(mut recording: Recording<'_>) -> Result<(RunFacts, Evidence)> {
     })?;
     recording.report_ending()?;
     explainer.run_out(&mut |_| {});
-    let evidence = Evidence::of(&explainer.finish(), facts.options.priority);
+    let evidence = NoiseEvidence::of(&explainer.finish(), facts.options.priority);
     Ok((facts, evidence))
 }
 

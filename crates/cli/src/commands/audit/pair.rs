@@ -4,28 +4,28 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use anyhow::Result;
-use vmnoise_audit::{Audit, Evidence, Pair, Placed, all, explained_together, joint};
-use vmnoise_events::{Event, VcpuId, Workload};
-use vmnoise_explain::{JoinOptions, Joiner, Pairs, Side};
+use vmnoise_audit::{Audit, AuditedPair, NoiseEvidence, VcpuPlace, all, explained_together, joint};
+use vmnoise_events::{Event, MeasuringCommand, VcpuId};
+use vmnoise_explain::{JoinOptions, Joiner, Pairs, VmSide};
 use vmnoise_host::Host;
 
 use super::subject::Subject;
-use crate::commands::join::{Both, Step};
-use crate::output::audit::{Audited, Of, PairAudited};
+use crate::commands::join::{Both, JoinStep};
+use crate::output::audit::{AuditSubject, AuditedMachine, PairAudited};
 use crate::progress;
-use crate::status::{Status, UsageError};
+use crate::status::{ExitStatus, UsageError};
 
 /// Joins the two recordings and audits both sides. Also returns the status with which reading
 /// ended.
 ///
 /// # Errors
 /// If they cannot be joined, or one lacks the settings of its machine.
-pub fn audit(guest: &Path, host: &Path) -> Result<(PairAudited, Status)> {
+pub fn audit(guest: &Path, host: &Path) -> Result<(PairAudited, ExitStatus)> {
     for path in [guest, host] {
         progress::expect(path, 2);
     }
     let mut both = Both::open(guest, host)?;
-    if both.guest.facts.workload == Workload::Microvm {
+    if both.guest.facts.workload == MeasuringCommand::Microvm {
         return Err(UsageError(
             "a microVM has no kernel with settings of its own: audit its recording alone".into(),
         )
@@ -43,7 +43,7 @@ pub fn audit(guest: &Path, host: &Path) -> Result<(PairAudited, Status)> {
     };
     let mut joiner = Joiner::new(&both.guest.facts, &both.host.facts, pairs, options);
     Both::open(guest, host)?.play(&mut joiner, &mut |step| {
-        if let Step::Host(event) = step {
+        if let JoinStep::Host(event) = step {
             places.see(event);
         }
         Ok(())
@@ -56,9 +56,9 @@ pub fn audit(guest: &Path, host: &Path) -> Result<(PairAudited, Status)> {
     let (guest, of_guest) = guest_subject.about(guest_cpus);
     let (host, of_host) = host_subject.about(host_cpus.into_iter().collect());
     let priority = both.guest.facts.options.priority;
-    let by_guest = Evidence::of_side(&run, Side::Guest, priority);
-    let by_host = Evidence::of_side(&run, Side::Host, priority);
-    let pair = Pair {
+    let by_guest = NoiseEvidence::of_side(&run, VmSide::Guest, priority);
+    let by_host = NoiseEvidence::of_side(&run, VmSide::Host, priority);
+    let pair = AuditedPair {
         guest: &guest.machine,
         host: &host.machine,
         vcpus: &vcpus,
@@ -68,7 +68,7 @@ pub fn audit(guest: &Path, host: &Path) -> Result<(PairAudited, Status)> {
     let of_both = Audit::joint(joint()?, pair, &by_host);
     let explained_ns = explained_together(&by_guest, &[&of_guests_own])
         .saturating_add(explained_together(&by_host, &[&of_hosts_own, &of_both]));
-    let audited = |of: Of, audit| Audited {
+    let audited = |of: AuditSubject, audit| AuditedMachine {
         of,
         noise_ns: Some(by_host.noise_ns),
         lost_events: by_host.lost_events,
@@ -107,13 +107,13 @@ impl Places {
     }
 
     /// Returns the vCPUs, sorted by CPU of the guest.
-    fn placed(self) -> Vec<Placed> {
-        let placed = self.0.into_values().map(|(cpu, tid, cpus)| Placed {
+    fn placed(self) -> Vec<VcpuPlace> {
+        let placed = self.0.into_values().map(|(cpu, tid, cpus)| VcpuPlace {
             cpu,
             tid,
             cpus: cpus.into_iter().collect(),
         });
-        let mut placed: Vec<Placed> = placed.collect();
+        let mut placed: Vec<VcpuPlace> = placed.collect();
         placed.sort_by_key(|it| it.cpu);
         placed
     }

@@ -5,11 +5,11 @@ use std::fs;
 use std::path::Path;
 
 use anyhow::{Context, Result};
-use vmnoise_audit::{Audit, BOOT_ID, Evidence, Machine, Rule};
+use vmnoise_audit::{Audit, AuditMachine, AuditRule, BOOT_ID, NoiseEvidence};
 use vmnoise_events::{HostFacts, Name, RunFacts};
 use vmnoise_host::{Host, cpu_list};
 
-use crate::output::audit::Of;
+use crate::output::audit::AuditSubject;
 use crate::say;
 use crate::status::UsageError;
 
@@ -17,29 +17,29 @@ use crate::status::UsageError;
 pub struct Subject {
     facts: HostFacts,
     recorded_at: Option<Name>,
-    machine: Machine,
+    machine: AuditMachine,
     /// This machine as it is now, if the recording is of this machine.
-    now: Option<Machine>,
+    now: Option<AuditMachine>,
 }
 
 /// A machine with its CPUs to audit.
-pub struct Looked {
+pub struct MachineWithCpus {
     /// Machine in the state that is judged.
-    pub machine: Machine,
-    now: Option<Machine>,
+    pub machine: AuditMachine,
+    now: Option<AuditMachine>,
 }
 
-impl Looked {
+impl MachineWithCpus {
     /// Removes all VMs except the one of this process.
-    pub fn of_vm(self, pid: u32) -> Looked {
-        Looked {
+    pub fn of_vm(self, pid: u32) -> MachineWithCpus {
+        MachineWithCpus {
             machine: self.machine.of_vm(pid),
             now: self.now.map(|now| now.of_vm(pid)),
         }
     }
 
     /// Applies these rules.
-    pub fn audit(&self, rules: Vec<Rule>, evidence: Option<&Evidence>) -> Audit {
+    pub fn audit(&self, rules: Vec<AuditRule>, evidence: Option<&NoiseEvidence>) -> Audit {
         match (&self.now, evidence) {
             (Some(now), Some(evidence)) => Audit::of_run(&rules, &self.machine, now, evidence),
             _ => Audit::new(rules, &self.machine, evidence),
@@ -88,8 +88,8 @@ impl Subject {
             .into());
         };
         let machine = match is_here {
-            true => Machine::recorded_under("/", settings, &[]),
-            false => Machine::recorded(settings, &[]),
+            true => AuditMachine::recorded_under("/", settings, &[]),
+            false => AuditMachine::recorded(settings, &[]),
         };
         Ok(Subject {
             facts: its.clone(),
@@ -130,14 +130,14 @@ impl Subject {
     }
 
     /// Returns the machine for an audit of these CPUs, and its description for the result.
-    pub fn about(self, cpus: Vec<u32>) -> (Looked, Of) {
-        let of = Of {
+    pub fn about(self, cpus: Vec<u32>) -> (MachineWithCpus, AuditSubject) {
+        let of = AuditSubject {
             is_here: !self.is_elsewhere(),
             facts: self.facts,
             recorded_at: self.recorded_at,
             cpus,
         };
-        let looked = Looked {
+        let looked = MachineWithCpus {
             machine: self.machine.about(&of.cpus),
             now: self.now.map(|now| now.about(&of.cpus)),
         };
@@ -145,8 +145,8 @@ impl Subject {
     }
 }
 
-fn here_now() -> Result<Machine> {
-    Machine::under("/", &[]).context("reading which CPUs are online")
+fn here_now() -> Result<AuditMachine> {
+    AuditMachine::under("/", &[]).context("reading which CPUs are online")
 }
 
 /// Returns whether the recording is of another boot than the current one. Older recordings do not

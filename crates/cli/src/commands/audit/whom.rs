@@ -3,8 +3,8 @@
 use std::path::{Path, PathBuf};
 
 use anyhow::Result;
-use vmnoise_audit::{Rule, Side};
-use vmnoise_host::{Host, Vm};
+use vmnoise_audit::{AuditRule, MachineSide};
+use vmnoise_host::{Host, VmProcess};
 
 use crate::run::vcpus::is_called;
 use crate::status::UsageError;
@@ -14,9 +14,9 @@ pub enum Whom {
     /// Both sides.
     Any,
     /// Only this side.
-    Side(Side),
+    Side(MachineSide),
     /// Host of this VM.
-    Vm(Vm),
+    Vm(VmProcess),
 }
 
 impl Whom {
@@ -27,8 +27,8 @@ impl Whom {
     pub fn of<'a>(words: &'a [PathBuf], here: &Host) -> Result<(Whom, &'a [PathBuf])> {
         let is = |word: &Path, what: &str| word == Path::new(what);
         Ok(match words {
-            [word, rest @ ..] if is(word, "host") => (Whom::Side(Side::Host), rest),
-            [word, rest @ ..] if is(word, "guest") => (Whom::Side(Side::Guest), rest),
+            [word, rest @ ..] if is(word, "host") => (Whom::Side(MachineSide::Host), rest),
+            [word, rest @ ..] if is(word, "guest") => (Whom::Side(MachineSide::Guest), rest),
             [word, name, rest @ ..] if is(word, "vm") => {
                 let name = name.to_string_lossy();
                 (Whom::Vm(running(here, &name)?), rest)
@@ -42,17 +42,17 @@ impl Whom {
     }
 
     /// Returns whether a rule belongs to this side.
-    pub fn asks(&self, rule: &Rule) -> bool {
+    pub fn asks(&self, rule: &AuditRule) -> bool {
         let side = match self {
             Whom::Any => return true,
             Whom::Side(side) => *side,
-            Whom::Vm(_) => Side::Host,
+            Whom::Vm(_) => MachineSide::Host,
         };
         rule.of.is_none_or(|it| it == side)
     }
 
     /// Returns the VM, if the audit is for one.
-    pub fn vm(&self) -> Option<&Vm> {
+    pub fn vm(&self) -> Option<&VmProcess> {
         match self {
             Whom::Vm(vm) => Some(vm),
             Whom::Any | Whom::Side(_) => None,
@@ -60,7 +60,7 @@ impl Whom {
     }
 }
 
-fn running(here: &Host, name: &str) -> Result<Vm, UsageError> {
+fn running(here: &Host, name: &str) -> Result<VmProcess, UsageError> {
     let mut vms = here.vms().into_iter().filter(|vm| is_called(vm, name));
     let vm = vms.next().ok_or_else(|| {
         UsageError(format!(

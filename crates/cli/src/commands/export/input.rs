@@ -4,19 +4,19 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use anyhow::Result;
-use vmnoise_events::{RunFacts, Workload};
+use vmnoise_events::{MeasuringCommand, RunFacts};
 use vmnoise_export::Partition;
 
 use super::super::join::may_be_pair;
 use super::super::records;
-use super::super::replay::Recording;
+use super::super::replay::ReplayedRecording;
 use crate::args::ExportArguments;
 use crate::say;
 use crate::status::UsageError;
 
 /// A recording to export.
 #[derive(Debug)]
-pub struct Input {
+pub struct ExportInput {
     /// Path of the recording.
     pub path: PathBuf,
     /// Facts of the run, with the host's name from `--host`, if given.
@@ -27,7 +27,7 @@ pub struct Input {
 
 /// Opens every recording. Refuses one that cannot be read or has no place in the data set, before
 /// the first file is written.
-pub fn open_all(arguments: &ExportArguments) -> Result<Vec<Input>> {
+pub fn open_all(arguments: &ExportArguments) -> Result<Vec<ExportInput>> {
     let folders = [
         &arguments.parquet,
         &arguments.csv,
@@ -37,7 +37,7 @@ pub fn open_all(arguments: &ExportArguments) -> Result<Vec<Input>> {
     let mut inputs = Vec::new();
     let mut taken: BTreeMap<Partition, &Path> = BTreeMap::new();
     for path in &arguments.recordings {
-        let mut facts = Recording::open(path)?.facts;
+        let mut facts = ReplayedRecording::open(path)?.facts;
         if let Some(name) = &arguments.host {
             facts.host.name = Some(name.clone().into());
         }
@@ -62,14 +62,15 @@ pub fn open_all(arguments: &ExportArguments) -> Result<Vec<Input>> {
             }
             _ => {}
         }
-        inputs.push(Input {
+        inputs.push(ExportInput {
             path: path.clone(),
             facts,
             partition,
         });
     }
     if arguments.rt_tests.is_some() {
-        let is_one = matches!(&inputs[..], [only] if only.facts.workload == Workload::Timerlat);
+        let is_one =
+            matches!(&inputs[..], [only] if only.facts.workload == MeasuringCommand::Timerlat);
         if !is_one {
             let what = "--rt-tests takes one recording of `vmnoise timerlat`: name only that one";
             return Err(UsageError(what.into()).into());
@@ -98,7 +99,7 @@ pub fn open_all(arguments: &ExportArguments) -> Result<Vec<Input>> {
 }
 
 /// Refuses more than one recording, or one that did not measure its CPUs all the time.
-fn refuse_noise_of(inputs: &[Input]) -> Result<()> {
+fn refuse_noise_of(inputs: &[ExportInput]) -> Result<()> {
     let [only] = inputs else {
         let what = "--loggopsim takes one recording: name only that one";
         return Err(UsageError(what.into()).into());
@@ -107,7 +108,7 @@ fn refuse_noise_of(inputs: &[Input]) -> Result<()> {
 }
 
 /// Returns the guest and the host, if these are two recordings to join.
-pub fn pair_of(inputs: &[Input]) -> Option<(&Input, &Input)> {
+pub fn pair_of(inputs: &[ExportInput]) -> Option<(&ExportInput, &ExportInput)> {
     match inputs {
         [guest, host] if may_be_pair(&guest.facts, &host.facts) => Some((guest, host)),
         [host, guest] if may_be_pair(&guest.facts, &host.facts) => Some((guest, host)),

@@ -3,20 +3,24 @@
 use anyhow::{Context, Result};
 use vmnoise_explain::{JoinOptions, Joiner};
 
-use super::super::join::{Both, Step};
-use super::input::Input;
+use super::super::join::{Both, JoinStep};
+use super::input::ExportInput;
 use super::joined_timeline::JoinedTimeline;
 use super::periods::Periods;
 use super::single;
 use super::targets::Targets;
 use crate::args::ExportArguments;
 use crate::progress;
-use crate::run::Explained;
-use crate::status::Status;
+use crate::run::ExplainedRun;
+use crate::status::ExitStatus;
 
 /// Exports the guest with the host's share of each gap or wake-up, and the host by itself. A
 /// timeline has both.
-pub fn export(arguments: &ExportArguments, guest: &Input, host: &Input) -> Result<Status> {
+pub fn export(
+    arguments: &ExportArguments,
+    guest: &ExportInput,
+    host: &ExportInput,
+) -> Result<ExitStatus> {
     for input in [guest, host] {
         progress::expect(&input.path, 2);
     }
@@ -39,16 +43,16 @@ pub fn export(arguments: &ExportArguments, guest: &Input, host: &Input) -> Resul
     let mut ended_ns = None;
     let mut second = Both::open(&guest.path, &host.path)?;
     second.play(&mut joiner, &mut |step| match step {
-        Step::Guest(event) => {
+        JoinStep::Guest(event) => {
             ended_ns = periods.see(event);
             targets.each(|target| target.see(event))
         }
-        Step::Host(event) => targets.each(|target| target.see_host(event)),
-        Step::Explained(joiner) => pass_on(joiner, ended_ns.take(), &mut targets),
+        JoinStep::Host(event) => targets.each(|target| target.see_host(event)),
+        JoinStep::Explained(joiner) => pass_on(joiner, ended_ns.take(), &mut targets),
     })?;
     pass_on(&mut joiner, Some(periods.rest()), &mut targets)?;
     let summary = Box::new(joiner.finish().summary);
-    targets.end(&Explained::Cpus(summary))?;
+    targets.end(&ExplainedRun::Cpus(summary))?;
     let reported = first.report();
     let of_host = Targets::tables(arguments, host)?;
     if !of_host.is_empty() {

@@ -5,10 +5,10 @@ use std::path::Path;
 use anyhow::Result;
 use vmnoise_events::{Activity, Event, RunFacts};
 use vmnoise_explain::{ExitExplainer, Interval, Pairs, PeriodLine, by_source};
-use vmnoise_export::{Side, Timeline};
+use vmnoise_export::{Timeline, TrackSide};
 
-use super::target::{Names, Target, warn_of_crowded};
-use crate::run::Explained;
+use super::target::{ExportTarget, Names, warn_of_crowded};
+use crate::run::ExplainedRun;
 use crate::say;
 
 /// Timeline on which the guest's events are at their time on the host's clock. Events outside the
@@ -39,7 +39,7 @@ impl JoinedTimeline {
 
     fn take_exits(&mut self) -> Result<()> {
         for exit in self.exits.take_trace() {
-            self.timeline.exit(Side::Host, &exit)?;
+            self.timeline.exit(TrackSide::Host, &exit)?;
         }
         Ok(())
     }
@@ -58,7 +58,7 @@ impl JoinedTimeline {
     }
 }
 
-impl Target for JoinedTimeline {
+impl ExportTarget for JoinedTimeline {
     fn see(&mut self, event: &Event) -> Result<()> {
         let placed = match event {
             Event::Activity(activity) => {
@@ -77,13 +77,13 @@ impl Target for JoinedTimeline {
             _ => None,
         };
         if let Some(event) = placed {
-            self.timeline.see(Side::Guest, &event)?;
+            self.timeline.see(TrackSide::Guest, &event)?;
         }
         Ok(())
     }
 
     fn see_host(&mut self, event: &Event) -> Result<()> {
-        self.timeline.see(Side::Host, event)?;
+        self.timeline.see(TrackSide::Host, event)?;
         self.exits.push(event, &mut |_| {});
         self.take_exits()
     }
@@ -100,7 +100,7 @@ impl Target for JoinedTimeline {
             ..interval.clone()
         };
         self.timeline
-            .interval(Side::Guest, &interval, span_ns, vcpu, names)?;
+            .interval(TrackSide::Guest, &interval, span_ns, vcpu, names)?;
         Ok(())
     }
 
@@ -108,17 +108,17 @@ impl Target for JoinedTimeline {
         for line in lines {
             if let Some(span_ns) = self.placed(line.cpu, span_ns) {
                 let line = std::slice::from_ref(line);
-                self.timeline.period(Side::Guest, line, span_ns)?;
+                self.timeline.period(TrackSide::Guest, line, span_ns)?;
             }
         }
         Ok(())
     }
 
     /// Finishes the timeline, and reports what is not in it.
-    fn end(mut self: Box<Self>, explained: &Explained) -> Result<()> {
+    fn end(mut self: Box<Self>, explained: &ExplainedRun) -> Result<()> {
         self.exits.run_out(&mut |_| {});
         self.take_exits()?;
-        if let Explained::Cpus(guest) = explained
+        if let ExplainedRun::Cpus(guest) = explained
             && let Some(origin_ns) = guest.origin_mono_ns
             && let Some(origin_ns) = self.placed_at(origin_ns)
         {

@@ -7,8 +7,8 @@ use anyhow::Result;
 use vmnoise_explain::Interval;
 use vmnoise_export::NoiseTrace;
 
-use super::target::{Names, Target};
-use crate::run::Explained;
+use super::target::{ExportTarget, Names};
+use crate::run::ExplainedRun;
 use crate::say;
 
 /// Collects the gaps until the end: times in the files count from the begin of the measured span,
@@ -31,15 +31,15 @@ impl LogGopSim {
     }
 }
 
-impl Target for LogGopSim {
+impl ExportTarget for LogGopSim {
     fn interval(&mut self, gap: &Interval, _names: Names<'_, '_>) -> Result<()> {
         let gaps_ns = self.cpus.entry(gap.cpu).or_default();
         gaps_ns.push((gap.start_mono_ns, gap.dur_ns));
         Ok(())
     }
 
-    fn end(mut self: Box<Self>, explained: &Explained) -> Result<()> {
-        let Explained::Cpus(summary) = explained else {
+    fn end(mut self: Box<Self>, explained: &ExplainedRun) -> Result<()> {
+        let ExplainedRun::Cpus(summary) = explained else {
             return Ok(());
         };
         for cpu in &summary.cpus {

@@ -14,13 +14,13 @@ use anyhow::Result;
 
 use crate::args::ExportArguments;
 use crate::progress;
-use crate::run::files::Claimed;
-use crate::status::Status;
+use crate::run::files::ResultFiles;
+use crate::status::ExitStatus;
 use targets::Targets;
 
 /// Writes the requested files. If a recording ends early, exports the readable part, and prints the
 /// fault on stderr.
-pub fn run(arguments: &ExportArguments) -> Result<Status> {
+pub fn run(arguments: &ExportArguments) -> Result<ExitStatus> {
     let inputs = input::open_all(arguments)?;
     let files = [
         ("timeline", &arguments.perfetto),
@@ -31,14 +31,14 @@ pub fn run(arguments: &ExportArguments) -> Result<Status> {
     let files = files
         .into_iter()
         .filter_map(|(what, path)| Some((what, path.as_ref()?)));
-    let _claimed = Claimed::results(files, &arguments.recordings)?;
+    let _claimed = ResultFiles::results(files, &arguments.recordings)?;
     if let Some((guest, host)) = input::pair_of(&inputs) {
         return joined::export(arguments, guest, host);
     }
     for input in &inputs {
         progress::expect(&input.path, 1);
     }
-    let mut status = Status::Ok;
+    let mut status = ExitStatus::Ok;
     for input in &inputs {
         let mut recording = single::export(input, Targets::new(arguments, input)?)?;
         status = status.or(recording.report());

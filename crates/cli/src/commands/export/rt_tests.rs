@@ -6,16 +6,16 @@ use anyhow::Result;
 use vmnoise_events::RunFacts;
 use vmnoise_explain::Interval;
 
-use super::target::{Names, Target};
-use crate::output::timerlat::columns::Columns;
+use super::target::{ExportTarget, Names};
+use crate::output::timerlat::columns::CpuColumns;
 use crate::output::timerlat::exports::{Exporter, Exports};
-use crate::run::Explained;
+use crate::run::ExplainedRun;
 
 /// Collects the same figures as a live run with `--json`.
 #[derive(Debug)]
 pub struct RtTests {
     facts: RunFacts,
-    columns: Columns,
+    columns: CpuColumns,
     exporter: Exporter,
 }
 
@@ -30,21 +30,21 @@ impl RtTests {
         exporter.begin(facts);
         RtTests {
             facts: facts.clone(),
-            columns: Columns::default(),
+            columns: CpuColumns::default(),
             exporter,
         }
     }
 }
 
-impl Target for RtTests {
+impl ExportTarget for RtTests {
     fn interval(&mut self, wakeup: &Interval, _names: Names<'_, '_>) -> Result<()> {
         self.columns.add(wakeup);
         self.exporter.wakeup(wakeup);
         Ok(())
     }
 
-    fn end(self: Box<Self>, explained: &Explained) -> Result<()> {
-        if let Explained::Cpus(summary) = explained {
+    fn end(self: Box<Self>, explained: &ExplainedRun) -> Result<()> {
+        if let ExplainedRun::Cpus(summary) = explained {
             self.exporter.finish(&self.facts, summary, &self.columns)?;
         }
         Ok(())

@@ -1,19 +1,22 @@
 //! Export of one recording by itself.
 
 use anyhow::Result;
-use vmnoise_events::Workload;
+use vmnoise_events::MeasuringCommand;
 
-use super::input::Input;
+use super::input::ExportInput;
 use super::periods::Periods;
 use super::targets::Targets;
-use crate::commands::replay::Recording;
+use crate::commands::replay::ReplayedRecording;
 use crate::run::Explaining;
 
 /// Passes a recording to `targets`, event by event and explained. Returns the recording, read to
 /// its end.
-pub fn export(input: &Input, mut targets: Targets) -> Result<Recording<'_>> {
-    let mut recording = Recording::open(&input.path)?;
-    let mut explaining = Explaining::new(&input.facts, input.facts.workload == Workload::Exits);
+pub fn export(input: &ExportInput, mut targets: Targets) -> Result<ReplayedRecording<'_>> {
+    let mut recording = ReplayedRecording::open(&input.path)?;
+    let mut explaining = Explaining::new(
+        &input.facts,
+        input.facts.workload == MeasuringCommand::Exits,
+    );
     let mut periods = Periods::default();
     recording.each(|event| {
         targets.each(|target| target.see(event))?;

@@ -3,16 +3,16 @@
 use anyhow::Result;
 use vmnoise_events::{Event, SourceId};
 use vmnoise_explain::{Interval, PeriodLine, TracedExit};
-use vmnoise_export::{FoldedStacks, IntervalLog, Reported, RunTables, Side, Timeline};
+use vmnoise_export::{FoldedStacks, IntervalLog, RunReport, RunTables, Timeline, TrackSide};
 
-use crate::run::Explained;
+use crate::run::ExplainedRun;
 use crate::say;
 
 /// Returns the name of a source.
 pub type Names<'f, 'n> = &'f dyn Fn(SourceId) -> &'n str;
 
 /// Receiver of a recording's events and their explanation.
-pub trait Target {
+pub trait ExportTarget {
     /// Takes the next event, before it is explained.
     fn see(&mut self, _event: &Event) -> Result<()> {
         Ok(())
@@ -35,7 +35,7 @@ pub trait Target {
         Ok(())
     }
     /// Ends the export with the recording.
-    fn end(self: Box<Self>, explained: &Explained) -> Result<()>;
+    fn end(self: Box<Self>, explained: &ExplainedRun) -> Result<()>;
 }
 
 /// Reports intervals that a timeline lacks.
@@ -48,29 +48,29 @@ pub fn warn_of_crowded(count: u64) {
     }
 }
 
-impl Target for Timeline {
+impl ExportTarget for Timeline {
     fn see(&mut self, event: &Event) -> Result<()> {
-        Ok(Timeline::see(self, Side::Only, event)?)
+        Ok(Timeline::see(self, TrackSide::Only, event)?)
     }
 
     fn interval(&mut self, interval: &Interval, names: Names<'_, '_>) -> Result<()> {
         let span_ns = (interval.start_mono_ns, interval.end_mono_ns());
-        let side = Side::Only;
+        let side = TrackSide::Only;
         Ok(Timeline::interval(
             self, side, interval, span_ns, None, names,
         )?)
     }
 
     fn period(&mut self, lines: &[PeriodLine], span_ns: (u64, u64)) -> Result<()> {
-        Ok(Timeline::period(self, Side::Only, lines, span_ns)?)
+        Ok(Timeline::period(self, TrackSide::Only, lines, span_ns)?)
     }
 
     fn exit(&mut self, exit: &TracedExit) -> Result<()> {
-        Ok(Timeline::exit(self, Side::Only, exit)?)
+        Ok(Timeline::exit(self, TrackSide::Only, exit)?)
     }
 
-    fn end(mut self: Box<Self>, explained: &Explained) -> Result<()> {
-        if let Explained::Cpus(summary) = explained
+    fn end(mut self: Box<Self>, explained: &ExplainedRun) -> Result<()> {
+        if let ExplainedRun::Cpus(summary) = explained
             && let Some(origin_ns) = summary.origin_mono_ns
         {
             self.origin(origin_ns)?;
@@ -80,7 +80,7 @@ impl Target for Timeline {
     }
 }
 
-impl Target for RunTables {
+impl ExportTarget for RunTables {
     fn see(&mut self, event: &Event) -> Result<()> {
         RunTables::see(self, event);
         Ok(())
@@ -98,22 +98,22 @@ impl Target for RunTables {
         Ok(RunTables::exit(self, &exit.exit)?)
     }
 
-    fn end(mut self: Box<Self>, explained: &Explained) -> Result<()> {
+    fn end(mut self: Box<Self>, explained: &ExplainedRun) -> Result<()> {
         let reported = match explained {
-            Explained::Cpus(summary) => {
+            ExplainedRun::Cpus(summary) => {
                 self.cpus(&summary.cpus)?;
-                Reported::from(&**summary)
+                RunReport::from(&**summary)
             }
-            Explained::Vcpus(run) => {
+            ExplainedRun::Vcpus(run) => {
                 self.reasons(&run.exits)?;
-                Reported::from(&**run)
+                RunReport::from(&**run)
             }
         };
         Ok(self.finish(reported)?)
     }
 }
 
-impl Target for IntervalLog {
+impl ExportTarget for IntervalLog {
     fn interval(&mut self, interval: &Interval, _names: Names<'_, '_>) -> Result<()> {
         IntervalLog::interval(self, interval);
         Ok(())
@@ -128,16 +128,16 @@ impl Target for IntervalLog {
         Ok(())
     }
 
-    fn end(self: Box<Self>, explained: &Explained) -> Result<()> {
+    fn end(self: Box<Self>, explained: &ExplainedRun) -> Result<()> {
         let (lost_events, complete) = match explained {
-            Explained::Cpus(summary) => (summary.lost_events, summary.complete),
-            Explained::Vcpus(run) => (run.lost_events, run.complete),
+            ExplainedRun::Cpus(summary) => (summary.lost_events, summary.complete),
+            ExplainedRun::Vcpus(run) => (run.lost_events, run.complete),
         };
         Ok(self.finish(lost_events, complete)?)
     }
 }
 
-impl Target for FoldedStacks {
+impl ExportTarget for FoldedStacks {
     fn interval(&mut self, interval: &Interval, names: Names<'_, '_>) -> Result<()> {
         FoldedStacks::interval(self, interval, names);
         Ok(())
@@ -148,10 +148,10 @@ impl Target for FoldedStacks {
         Ok(())
     }
 
-    fn end(mut self: Box<Self>, explained: &Explained) -> Result<()> {
+    fn end(mut self: Box<Self>, explained: &ExplainedRun) -> Result<()> {
         let lost_events = match explained {
-            Explained::Cpus(summary) => summary.lost_events,
-            Explained::Vcpus(run) => {
+            ExplainedRun::Cpus(summary) => summary.lost_events,
+            ExplainedRun::Vcpus(run) => {
                 self.counted(&run.exits);
                 run.lost_events
             }

@@ -4,17 +4,17 @@ use anyhow::{Error, Result};
 use vmnoise_explain::{Interval, TracedExit};
 use vmnoise_export::{Encoding, FoldedStacks, IntervalLog, RunTables, Timeline};
 
-use super::input::Input;
+use super::input::ExportInput;
 use super::loggopsim::LogGopSim;
 use super::rt_tests::RtTests;
-use super::target::{Names, Target};
+use super::target::{ExportTarget, Names};
 use crate::args::ExportArguments;
-use crate::run::{Explained, View};
+use crate::run::{ExplainedRun, View};
 
 /// All targets of a recording. Collects intervals that become certain, and passes them on.
 #[derive(Default)]
 pub struct Targets {
-    all: Vec<Box<dyn Target>>,
+    all: Vec<Box<dyn ExportTarget>>,
     /// Intervals that are certain and not passed on yet.
     pub certain: Vec<Interval>,
     fault: Option<Error>,
@@ -22,7 +22,7 @@ pub struct Targets {
 
 impl Targets {
     /// Creates all requested targets for a single recording.
-    pub fn new(arguments: &ExportArguments, input: &Input) -> Result<Targets> {
+    pub fn new(arguments: &ExportArguments, input: &ExportInput) -> Result<Targets> {
         let mut targets = Targets::tables(arguments, input)?;
         targets.push_logs(arguments, input)?;
         if let Some(path) = &arguments.rt_tests {
@@ -38,7 +38,7 @@ impl Targets {
     }
 
     /// Adds the logs that a recording can have alone and joined with its host.
-    pub fn push_logs(&mut self, arguments: &ExportArguments, input: &Input) -> Result<()> {
+    pub fn push_logs(&mut self, arguments: &ExportArguments, input: &ExportInput) -> Result<()> {
         if let Some(path) = &arguments.hlog {
             self.push(IntervalLog::create(path, &input.facts)?);
         }
@@ -49,7 +49,7 @@ impl Targets {
     }
 
     /// Creates the requested tables of a recording.
-    pub fn tables(arguments: &ExportArguments, input: &Input) -> Result<Targets> {
+    pub fn tables(arguments: &ExportArguments, input: &ExportInput) -> Result<Targets> {
         let mut targets = Targets::default();
         let folders = [
             (&arguments.parquet, Encoding::Parquet),
@@ -66,7 +66,7 @@ impl Targets {
     }
 
     /// Adds a target.
-    pub fn push(&mut self, target: impl Target + 'static) {
+    pub fn push(&mut self, target: impl ExportTarget + 'static) {
         self.all.push(Box::new(target));
     }
 
@@ -78,7 +78,7 @@ impl Targets {
     /// Calls `on_target` for each target.
     pub fn each(
         &mut self,
-        on_target: impl FnMut(&mut Box<dyn Target>) -> Result<()>,
+        on_target: impl FnMut(&mut Box<dyn ExportTarget>) -> Result<()>,
     ) -> Result<()> {
         self.all.iter_mut().try_for_each(on_target)
     }
@@ -98,7 +98,7 @@ impl Targets {
     }
 
     /// Ends all targets with the recording.
-    pub fn end(self, explained: &Explained) -> Result<()> {
+    pub fn end(self, explained: &ExplainedRun) -> Result<()> {
         let mut targets = self.all.into_iter();
         targets.try_for_each(|target| target.end(explained))
     }

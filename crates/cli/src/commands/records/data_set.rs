@@ -6,12 +6,12 @@ use std::path::Path;
 use anyhow::Result;
 use vmnoise_events::Policy;
 use vmnoise_events::coverage::{Coverage, CpuCoverage, LostRecords, RunEnd};
-use vmnoise_export::{Stored, StoredCpu, StoredFacts, StoredGap, StoredPart, StoredRun, runs};
-use vmnoise_predict::{Culprit, Record};
+use vmnoise_export::{GapRows, StoredCpu, StoredFacts, StoredGap, StoredPart, StoredRun, runs};
+use vmnoise_predict::{CpuRecord, RecordCulprit};
 
 use super::together::together;
 use super::{refuse_run, refuse_unseen};
-use crate::output::recorded::{Origin, Recorded, RecordedCpu};
+use crate::output::recorded::{Origin, ReadRecording, RecordedCpu};
 use crate::say;
 use crate::status::UsageError;
 
@@ -19,9 +19,9 @@ use crate::status::UsageError;
 ///
 /// # Errors
 /// If a run cannot be read, if two runs of a host overlap badly, or if no run is left.
-pub(super) fn read(folder: &Path) -> Result<Vec<Recorded>> {
+pub(super) fn read(folder: &Path) -> Result<Vec<ReadRecording>> {
     let mut refused: Vec<anyhow::Error> = Vec::new();
-    let mut read: Vec<Recorded> = Vec::new();
+    let mut read: Vec<ReadRecording> = Vec::new();
     for stored in runs(folder)? {
         match read_run(&stored) {
             Ok(run) => read.push(run),
@@ -40,18 +40,18 @@ pub(super) fn read(folder: &Path) -> Result<Vec<Recorded>> {
     together(read)
 }
 
-fn read_run(stored: &StoredRun) -> Result<Recorded> {
+fn read_run(stored: &StoredRun) -> Result<ReadRecording> {
     let name = say::name_of(&stored.folder);
     let facts = stored.facts()?;
     refuse_run(&name, facts.workload, facts.pauses)?;
     let mut gatherer = Gatherer::default();
     stored.each_gap(&mut |it| match it {
-        Stored::Gap(gap) => gatherer.begin(gap),
-        Stored::Part(part) => gatherer.add(&part),
+        GapRows::Gap(gap) => gatherer.begin(gap),
+        GapRows::Part(part) => gatherer.add(&part),
     })?;
     gatherer.settle();
     let cpus = stored.cpus()?;
-    let recorded = Recorded {
+    let recorded = ReadRecording {
         origin: origin(stored, &facts, &cpus),
         coverage: coverage(&facts, &cpus),
         cpus: gatherer.finish(&cpus),
@@ -113,14 +113,14 @@ struct Gatherer {
 
 /// Record of one CPU, and the number of each of its culprits, by share and name.
 struct Gathered {
-    record: Record,
+    record: CpuRecord,
     numbers: HashMap<String, u32>,
 }
 
 impl Gathered {
     fn of(cpu: u32) -> Gathered {
         Gathered {
-            record: Record::new(cpu),
+            record: CpuRecord::new(cpu),
             numbers: HashMap::new(),
         }
     }
@@ -146,7 +146,7 @@ impl Gatherer {
             Some(number) => *number,
             None => {
                 let name = part.source.map(|_| self.name[share.len()..].to_owned());
-                let number = record.culprit(Culprit {
+                let number = record.culprit(RecordCulprit {
                     share: part.share,
                     name,
                 });
@@ -168,7 +168,7 @@ impl Gatherer {
     fn finish(mut self, cpus: &[StoredCpu]) -> Vec<RecordedCpu> {
         let cpus = cpus.iter().map(|cpu| {
             let gathered = self.cpus.remove(&cpu.cpu);
-            let mut record = gathered.map_or_else(|| Record::new(cpu.cpu), |it| it.record);
+            let mut record = gathered.map_or_else(|| CpuRecord::new(cpu.cpu), |it| it.record);
             let (from_ns, to_ns) = cpu.measured_mono_ns;
             record.measured(from_ns, to_ns);
             let looked_ns = to_ns.saturating_sub(from_ns);

@@ -8,10 +8,10 @@ mod together;
 use std::path::{Path, PathBuf};
 
 use anyhow::Result;
-use vmnoise_events::{RunFacts, Workload};
+use vmnoise_events::{MeasuringCommand, RunFacts};
 
 pub use self::together::refuse_two_at_once;
-use crate::output::recorded::{Recorded, RecordedCpu};
+use crate::output::recorded::{ReadRecording, RecordedCpu};
 use crate::progress;
 use crate::say;
 use crate::status::UsageError;
@@ -25,7 +25,7 @@ const UNSEEN_AT_MOST: f64 = 0.05;
 /// # Errors
 /// If one cannot be read, did not measure its CPUs all the time, or is named twice. A data set
 /// leaves out such runs, and fails only if no run is left.
-pub fn read_all(paths: &[PathBuf]) -> Result<Vec<Recorded>> {
+pub fn read_all(paths: &[PathBuf]) -> Result<Vec<ReadRecording>> {
     for path in paths.iter().filter(|path| !path.is_dir()) {
         progress::expect(path, 1);
     }
@@ -48,9 +48,9 @@ pub fn refuse_gapless(path: &Path, facts: &RunFacts) -> Result<()> {
     refuse_run(&say::name_of(path), facts.workload, facts.options.pauses())
 }
 
-fn refuse_run(name: &str, workload: Workload, pauses: bool) -> Result<()> {
+fn refuse_run(name: &str, workload: MeasuringCommand, pauses: bool) -> Result<()> {
     let why = match workload {
-        Workload::Exits | Workload::Timerlat => format!(
+        MeasuringCommand::Exits | MeasuringCommand::Timerlat => format!(
             "is of `vmnoise {}`, which has no gaps: record with `vmnoise osnoise` or `microvm`",
             workload.command()
         ),
@@ -64,7 +64,7 @@ fn refuse_run(name: &str, workload: Workload, pauses: bool) -> Result<()> {
     Err(UsageError(format!("{name} {why}")).into())
 }
 
-fn refuse_unseen(recorded: &Recorded) -> Result<()> {
+fn refuse_unseen(recorded: &ReadRecording) -> Result<()> {
     let file = &recorded.file;
     if recorded.cpus.is_empty() {
         return Err(UsageError(format!(

@@ -6,19 +6,19 @@ use std::path::Path;
 use anyhow::Result;
 use vmnoise_events::{Event, Share, SourceId};
 use vmnoise_explain::{CpuSummary, Explainer, Interval, Summary};
-use vmnoise_predict::{Culprit, Record};
+use vmnoise_predict::{CpuRecord, RecordCulprit};
 
 use super::{refuse_gapless, refuse_unseen};
-use crate::commands::replay::Recording;
-use crate::output::recorded::{Origin, Recorded, RecordedCpu};
+use crate::commands::replay::ReplayedRecording;
+use crate::output::recorded::{Origin, ReadRecording, RecordedCpu};
 use crate::say;
 
 /// Reads a recording.
 ///
 /// # Errors
 /// If it cannot be read, or is of a run that did not measure its CPUs all the time.
-pub(super) fn read(path: &Path) -> Result<Recorded> {
-    let mut recording = Recording::open(path)?;
+pub(super) fn read(path: &Path) -> Result<ReadRecording> {
+    let mut recording = ReplayedRecording::open(path)?;
     let facts = recording.facts.clone();
     refuse_gapless(path, &facts)?;
     let mut explainer = Explainer::new(&facts);
@@ -35,7 +35,7 @@ pub(super) fn read(path: &Path) -> Result<Recorded> {
     gatherer.settle(&|id| explainer.source_name(id));
     let summary = explainer.finish();
     recording.report_ending()?;
-    let recorded = Recorded {
+    let recorded = ReadRecording {
         file: say::name_of(path),
         of_data_set: false,
         coverage: summary.coverage.clone(),
@@ -77,7 +77,7 @@ struct Gatherer {
 /// Record of one CPU, and the number of each of its culprits.
 #[derive(Debug)]
 struct Gathered {
-    record: Record,
+    record: CpuRecord,
     numbers: HashMap<Who, u32>,
     /// Time of the CPU's last counters, and for how long the CPU was unobserved until then;
     /// nanoseconds.
@@ -100,7 +100,7 @@ impl Gathered {
 /// Returns the record of this CPU.
 fn of(cpus: &mut BTreeMap<u32, Gathered>, cpu: u32) -> &mut Gathered {
     cpus.entry(cpu).or_insert_with(|| Gathered {
-        record: Record::new(cpu),
+        record: CpuRecord::new(cpu),
         numbers: HashMap::new(),
         looked: None,
     })
@@ -119,7 +119,7 @@ impl Gatherer {
             let parts = parts.by_ref().take(count).map(|(who, ns)| {
                 let (share, source) = who;
                 let number = *numbers.entry(who).or_insert_with(|| {
-                    record.culprit(Culprit {
+                    record.culprit(RecordCulprit {
                         share,
                         name: source.map(|id| name(id).to_owned()),
                     })
@@ -135,7 +135,7 @@ impl Gatherer {
         let cpus = summary.cpus.iter().filter_map(|cpu: &CpuSummary| {
             let (from_ns, to_ns) = cpu.measured_mono_ns?;
             let gathered = self.cpus.remove(&cpu.cpu);
-            let mut record = gathered.map_or_else(|| Record::new(cpu.cpu), |it| it.record);
+            let mut record = gathered.map_or_else(|| CpuRecord::new(cpu.cpu), |it| it.record);
             record.measured(from_ns, to_ns);
             let looked_ns = to_ns.saturating_sub(from_ns);
             Some(RecordedCpu {

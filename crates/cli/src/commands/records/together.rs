@@ -5,13 +5,13 @@ use std::collections::HashMap;
 use anyhow::Result;
 use jiff::{SignedDuration, Timestamp};
 
-use crate::output::recorded::Recorded;
+use crate::output::recorded::ReadRecording;
 use crate::status::UsageError;
 
 /// Returns for how long both runs measured at the same time, in nanoseconds. CLOCK_MONOTONIC
 /// restarts at boot, so the wall clock must show an overlap too.
-fn overlap_ns(one: &Recorded, other: &Recorded) -> u64 {
-    let times = |run: &Recorded| {
+fn overlap_ns(one: &ReadRecording, other: &ReadRecording) -> u64 {
+    let times = |run: &ReadRecording| {
         let started: Timestamp = run.origin.started_at.parse().ok()?;
         let (from_ns, to_ns) = span_ns(run);
         let length = i64::try_from(to_ns - from_ns).unwrap_or(i64::MAX);
@@ -30,21 +30,22 @@ fn overlap_ns(one: &Recorded, other: &Recorded) -> u64 {
 }
 
 /// Returns the span in which all CPUs of the run were measured, CLOCK_MONOTONIC in nanoseconds.
-fn span_ns(run: &Recorded) -> (u64, u64) {
+fn span_ns(run: &ReadRecording) -> (u64, u64) {
     let records = || run.cpus.iter().map(|cpu| &cpu.record);
     let from_ns = records().map(|it| it.from_ns()).max().unwrap_or(0);
     let to_ns = records().map(|it| it.from_ns() + it.span_ns()).min();
     (from_ns, to_ns.unwrap_or(0).max(from_ns))
 }
 
-fn length_ns(run: &Recorded) -> u64 {
+fn length_ns(run: &ReadRecording) -> u64 {
     let (from_ns, to_ns) = span_ns(run);
     to_ns - from_ns
 }
 
 /// Returns a CPU that both runs measured.
-fn shared_cpu(one: &Recorded, other: &Recorded) -> Option<u32> {
-    let cpus = |run: &Recorded| -> Vec<u32> { run.cpus.iter().map(|it| it.record.cpu).collect() };
+fn shared_cpu(one: &ReadRecording, other: &ReadRecording) -> Option<u32> {
+    let cpus =
+        |run: &ReadRecording| -> Vec<u32> { run.cpus.iter().map(|it| it.record.cpu).collect() };
     let ours = cpus(one);
     cpus(other).into_iter().find(|cpu| ours.contains(cpu))
 }
@@ -54,8 +55,8 @@ fn shared_cpu(one: &Recorded, other: &Recorded) -> Option<u32> {
 ///
 /// # Errors
 /// If two runs overlap and cannot be combined.
-pub(super) fn together(runs: Vec<Recorded>) -> Result<Vec<Recorded>> {
-    let mut all: Vec<Recorded> = Vec::new();
+pub(super) fn together(runs: Vec<ReadRecording>) -> Result<Vec<ReadRecording>> {
+    let mut all: Vec<ReadRecording> = Vec::new();
     for run in runs {
         match all.iter_mut().find(|it| overlap_ns(it, &run) > 0) {
             Some(other) => join(other, run)?,
@@ -69,7 +70,7 @@ pub(super) fn together(runs: Vec<Recorded>) -> Result<Vec<Recorded>> {
 ///
 /// # Errors
 /// A sentence that names the CPU, and says what to do.
-pub fn refuse_two_at_once(one: &Recorded, other: &Recorded) -> Result<()> {
+pub fn refuse_two_at_once(one: &ReadRecording, other: &ReadRecording) -> Result<()> {
     match shared_cpu(one, other) {
         Some(cpu) if overlap_ns(one, other) > 0 => Err(UsageError(format!(
             "{} and {} are of CPU {cpu} at the same time: name one of them",
@@ -85,8 +86,8 @@ pub fn refuse_two_at_once(one: &Recorded, other: &Recorded) -> Result<()> {
 ///
 /// # Errors
 /// A sentence that names both, and says what to do.
-pub(super) fn refuse_twice_the_same(all: &[Recorded]) -> Result<()> {
-    let mut known: HashMap<i64, Vec<&Recorded>> = HashMap::new();
+pub(super) fn refuse_twice_the_same(all: &[ReadRecording]) -> Result<()> {
+    let mut known: HashMap<i64, Vec<&ReadRecording>> = HashMap::new();
     for run in all {
         let Ok(started) = run.origin.started_at.parse::<Timestamp>() else {
             continue;
@@ -94,7 +95,7 @@ pub(super) fn refuse_twice_the_same(all: &[Recorded]) -> Result<()> {
         let before = known.entry(started.as_microsecond()).or_default();
         // Ranks of a host may start at the same time, each on its own CPU.
         let is_same =
-            |it: &&&Recorded| may_be_of_one_host(it, run) && shared_cpu(it, run).is_some();
+            |it: &&&ReadRecording| may_be_of_one_host(it, run) && shared_cpu(it, run).is_some();
         if let Some(same) = before.iter().find(is_same) {
             return Err(UsageError(format!(
                 "{} and {} are of the same run: name one of them",
@@ -108,12 +109,12 @@ pub(super) fn refuse_twice_the_same(all: &[Recorded]) -> Result<()> {
 }
 
 /// Returns whether two runs may be of one host. A recording may lack the name of its host.
-fn may_be_of_one_host(one: &Recorded, other: &Recorded) -> bool {
+fn may_be_of_one_host(one: &ReadRecording, other: &ReadRecording) -> bool {
     let hosts = one.origin.host.as_ref().zip(other.origin.host.as_ref());
     hosts.is_none_or(|(one, other)| one == other)
 }
 
-fn join(into: &mut Recorded, other: Recorded) -> Result<()> {
+fn join(into: &mut ReadRecording, other: ReadRecording) -> Result<()> {
     refuse_two_at_once(into, &other)?;
     if overlap_ns(into, &other) < length_ns(into).max(length_ns(&other)) / 2 {
         return Err(UsageError(format!(
@@ -122,7 +123,7 @@ fn join(into: &mut Recorded, other: Recorded) -> Result<()> {
         ))
         .into());
     }
-    let Recorded {
+    let ReadRecording {
         origin,
         cpus,
         coverage,

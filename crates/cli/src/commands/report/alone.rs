@@ -3,24 +3,24 @@
 use std::path::Path;
 
 use anyhow::Result;
-use vmnoise_events::{RunFacts, VcpuId, Workload};
+use vmnoise_events::{MeasuringCommand, RunFacts, VcpuId};
 use vmnoise_explain::{LongestExit, NamedPiece};
-use vmnoise_report::{Bar, LONGEST, Outcome, Run, Side};
+use vmnoise_report::{Bar, KernelSide, LONGEST, ReportedRun, RunOutcome};
 
 use super::gatherer::{Gatherer, scenes};
 use super::left::Left;
 use super::vcpu_names::vcpu_names;
 use super::{Read, ended, sentences, with_left_out};
-use crate::commands::replay::Recording;
+use crate::commands::replay::ReplayedRecording;
 use crate::output::caveats;
 use crate::output::exits::without_probes;
-use crate::run::{Explained, Explaining};
+use crate::run::{ExplainedRun, Explaining};
 use crate::say;
 
 /// Explains a recording. A second pass finds the tasks that ran inside the longest gaps. The
 /// longest exits already have their pieces.
 pub fn run(path: &Path) -> Result<Read> {
-    let mut recording = Recording::open_file(path)?;
+    let mut recording = ReplayedRecording::open_file(path)?;
     let mut facts = recording.facts.clone();
     facts.options.top = LONGEST;
     let mut explaining = Explaining::new(&facts, false);
@@ -35,7 +35,7 @@ pub fn run(path: &Path) -> Result<Read> {
 
     let name = |id| explaining.source_name(id).to_owned();
     let mut scenes = match facts.workload {
-        Workload::Exits => Vec::new(),
+        MeasuringCommand::Exits => Vec::new(),
         _ => scenes(path, facts.workload, &gatherer.gathering, name)?,
     };
     let Gatherer {
@@ -47,12 +47,12 @@ pub fn run(path: &Path) -> Result<Read> {
     let gathered = gathering.resolve(name);
     let mut lines = Vec::new();
     let (limits, outcome, lane_names) = match explaining.finish() {
-        Explained::Cpus(summary) => {
+        ExplainedRun::Cpus(summary) => {
             lines = left.map_or(lines, |it| it.lines(&summary.cpus, gathered.lanes()));
             let limits = caveats::without_probes(&facts, &summary);
             let outcome = match facts.workload {
-                Workload::Timerlat => Outcome::Wakeups(summary),
-                _ => Outcome::Gaps(summary),
+                MeasuringCommand::Timerlat => RunOutcome::Wakeups(summary),
+                _ => RunOutcome::Gaps(summary),
             };
             let lanes = gathered.lanes().iter();
             (
@@ -61,7 +61,7 @@ pub fn run(path: &Path) -> Result<Read> {
                 lanes.map(|cpu| format!("CPU {cpu}")).collect(),
             )
         }
-        Explained::Vcpus(run) => {
+        ExplainedRun::Vcpus(run) => {
             let lanes = gathered.lanes();
             let of = |longest: &LongestExit| {
                 let lane = lanes.iter().position(|id| *id == longest.exit.vcpu.id.0)?;
@@ -71,11 +71,11 @@ pub fn run(path: &Path) -> Result<Read> {
             scenes.extend(run.longest.iter().filter_map(of));
             let lane_vcpus = lanes.iter().filter_map(|id| vcpus.get(&VcpuId(*id)));
             let lane_names = vcpu_names(lane_vcpus);
-            (without_probes(&run), Outcome::Exits(run), lane_names)
+            (without_probes(&run), RunOutcome::Exits(run), lane_names)
         }
     };
     Ok(Read {
-        run: Run {
+        run: ReportedRun {
             file: say::name_of(path),
             lane_names,
             scenes,
@@ -93,13 +93,16 @@ pub fn run(path: &Path) -> Result<Read> {
 /// Returns whether time outside its gaps was left to the workload: the run measures gaps, and did
 /// not pause.
 fn looks_at_all(facts: &RunFacts) -> bool {
-    let has_gaps = !matches!(facts.workload, Workload::Exits | Workload::Timerlat);
+    let has_gaps = !matches!(
+        facts.workload,
+        MeasuringCommand::Exits | MeasuringCommand::Timerlat
+    );
     has_gaps && !facts.options.pauses()
 }
 
 fn bar(piece: &NamedPiece) -> Bar {
     Bar {
-        side: Side::Host,
+        side: KernelSide::Host,
         start_mono_ns: piece.start_mono_ns,
         dur_ns: piece.dur_ns(),
         share: piece.share,

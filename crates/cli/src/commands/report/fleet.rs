@@ -4,8 +4,8 @@ use std::collections::HashMap;
 use std::path::Path;
 
 use anyhow::Result;
-use vmnoise_events::{Share, Workload};
-use vmnoise_export::{DataSetError, Stored, StoredPart, StoredRun, runs};
+use vmnoise_events::{MeasuringCommand, Share};
+use vmnoise_export::{DataSetError, GapRows, StoredPart, StoredRun, runs};
 use vmnoise_report::{FleetCpu, FleetPage, FleetRun, FleetTaker};
 
 use super::refuse;
@@ -42,13 +42,16 @@ pub(super) fn read(folder: &Path) -> Result<FleetPage> {
 /// Reads a run; `None` if it has no gaps.
 fn read_run(stored: &StoredRun) -> Result<Option<FleetRun>, DataSetError> {
     let facts = stored.facts()?;
-    if matches!(facts.workload, Workload::Exits | Workload::Timerlat) {
+    if matches!(
+        facts.workload,
+        MeasuringCommand::Exits | MeasuringCommand::Timerlat
+    ) {
         return Ok(None);
     }
     let mut takers = Takers::default();
     stored.each_gap(&mut |it| match it {
-        Stored::Gap(_) => takers.gap += 1,
-        Stored::Part(part) => takers.add(&part),
+        GapRows::Gap(_) => takers.gap += 1,
+        GapRows::Part(part) => takers.add(&part),
     })?;
     let cpus = stored.cpus()?.into_iter().map(|cpu| {
         let (from_ns, to_ns) = cpu.measured_mono_ns;

@@ -4,12 +4,12 @@ use std::collections::HashMap;
 use std::path::Path;
 
 use anyhow::Result;
-use vmnoise_events::{Event, Share, SourceId, Vcpu, VcpuId, Witnesses, Workload};
+use vmnoise_events::{Event, MeasuringCommand, Share, SourceId, Vcpu, VcpuId, Witnesses};
 use vmnoise_explain::{ExitBudget, Interval, Part, by_source};
 use vmnoise_report::{Bar, Gathering, Moment, Scenes};
 
 use super::left::Left;
-use crate::commands::replay::Recording;
+use crate::commands::replay::ReplayedRecording;
 use crate::run::View;
 
 /// Moments of a run, and the vCPUs that they belong to.
@@ -78,20 +78,20 @@ impl View for Gatherer {
 }
 
 /// Lane and begin of a moment, and the bars of what ran inside it.
-pub type Scene = ((usize, u64), Vec<Bar>);
+pub type MomentScene = ((usize, u64), Vec<Bar>);
 
 /// Reads a recording again, for what ran inside its longest moments.
 pub fn scenes(
     path: &Path,
-    workload: Workload,
+    workload: MeasuringCommand,
     gathering: &Gathering,
     name: impl Fn(SourceId) -> String,
-) -> Result<Vec<Scene>> {
+) -> Result<Vec<MomentScene>> {
     let longest = gathering.longest();
     let mut scenes = Scenes::new(workload, &longest, |spike| {
         gathering.lane_number(spike.lane)
     });
-    Recording::open_file(path)?.each(|event| {
+    ReplayedRecording::open_file(path)?.each(|event| {
         if let Event::Activity(activity) = event {
             scenes.see(activity);
         }

@@ -3,13 +3,13 @@
 use std::path::Path;
 
 use anyhow::Result;
-use vmnoise_explain::{ExitBranch, JoinOptions, JoinedRun, Joiner, Pair};
-use vmnoise_report::{Bar, LONGEST, Outcome, Run, Side};
+use vmnoise_explain::{ExitBranch, JoinOptions, JoinedRun, Joiner, VcpuPair};
+use vmnoise_report::{Bar, KernelSide, LONGEST, ReportedRun, RunOutcome};
 
 use super::gatherer::{Gatherer, scenes};
 use super::{Read, ended, sentences, with_left_out};
-use crate::commands::join::{Both, Step};
-use crate::output::join::{Joined, caveats};
+use crate::commands::join::{Both, JoinStep};
+use crate::output::join::{JoinResult, caveats};
 use crate::run::View;
 use crate::say;
 
@@ -29,9 +29,9 @@ pub fn run(guest_path: &Path, host_path: &Path) -> Result<Read> {
     let mut gatherer = Gatherer::default();
     both.play(&mut joiner, &mut |step| {
         match step {
-            Step::Guest(event) => gatherer.event(event),
-            Step::Host(_) => {}
-            Step::Explained(joiner) => {
+            JoinStep::Guest(event) => gatherer.event(event),
+            JoinStep::Host(_) => {}
+            JoinStep::Explained(joiner) => {
                 for interval in joiner.take_intervals() {
                     gatherer.interval(&interval);
                 }
@@ -60,13 +60,13 @@ pub fn run(guest_path: &Path, host_path: &Path) -> Result<Read> {
             bars.extend(below(exit));
         }
     }
-    let joined = Joined {
+    let joined = JoinResult {
         guest: &guest.facts,
         host: &host.facts,
         run: &run,
     };
     let named = |cpu: &u32| match run.pairs.iter().find(|pair| pair.cpu == *cpu) {
-        Some(Pair {
+        Some(VcpuPair {
             vcpu: Some(vcpu),
             vm,
             ..
@@ -74,7 +74,7 @@ pub fn run(guest_path: &Path, host_path: &Path) -> Result<Read> {
         _ => format!("CPU {cpu}"),
     };
     Ok(Read {
-        run: Run {
+        run: ReportedRun {
             file: format!(
                 "{} joined with {}",
                 say::name_of(guest_path),
@@ -82,7 +82,7 @@ pub fn run(guest_path: &Path, host_path: &Path) -> Result<Read> {
             ),
             lane_names: lanes.iter().map(named).collect(),
             limits: with_left_out(sentences(&caveats::render(&joined)), &gathered),
-            outcome: Outcome::Joined(run),
+            outcome: RunOutcome::Joined(run),
             facts: guest.facts,
             gathered,
             scenes,
@@ -107,7 +107,7 @@ fn exits(run: &JoinedRun) -> impl Iterator<Item = ((u32, u64), &ExitBranch)> {
 /// Returns bars of what the host did in an exit.
 fn below(exit: &ExitBranch) -> impl Iterator<Item = Bar> + '_ {
     exit.pieces.iter().map(|piece| Bar {
-        side: Side::Host,
+        side: KernelSide::Host,
         start_mono_ns: piece.start_mono_ns,
         dur_ns: piece.dur_ns(),
         share: piece.share,

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use vmnoise_explain::{CpuSummary, Interval};
-use vmnoise_predict::Record;
+use vmnoise_predict::CpuRecord;
 use vmnoise_predict::supply::MeasuredSupply;
 
 /// Most gaps of a CPU that are kept, 20 bytes each; a CPU with more has no curve.
@@ -12,7 +12,7 @@ const MOST_GAPS: usize = 2_000_000;
 /// Gaps of each CPU.
 #[derive(Debug, Default)]
 pub struct Left {
-    records: BTreeMap<u32, Record>,
+    records: BTreeMap<u32, CpuRecord>,
 }
 
 impl Left {
@@ -21,7 +21,7 @@ impl Left {
         let record = self
             .records
             .entry(gap.cpu)
-            .or_insert_with(|| Record::new(gap.cpu));
+            .or_insert_with(|| CpuRecord::new(gap.cpu));
         if record.gaps() <= MOST_GAPS {
             record.push(gap.start_mono_ns, gap.dur_ns, std::iter::empty());
         }

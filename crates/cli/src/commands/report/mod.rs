@@ -10,23 +10,23 @@ mod vcpu_names;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
-use vmnoise_events::{Line, RunFacts, Workload};
-use vmnoise_recording::{Ending, ReadError};
-use vmnoise_report::{Headline, Page, Refused, Resolved, Run};
+use vmnoise_events::{MeasuringCommand, RunFacts, ShownLine};
+use vmnoise_recording::{ReadError, RecordingEnd};
+use vmnoise_report::{Headline, Page, RefusedFile, ReportedRun, ResolvedMoments};
 
 use super::join::may_be_pair;
-use super::replay::Recording;
+use super::replay::ReplayedRecording;
 use crate::args::ReportArguments;
 use crate::output;
 use crate::progress;
-use crate::run::files::{self, Claimed, is_same};
+use crate::run::files::{self, ResultFiles, is_same};
 use crate::say;
-use crate::status::{Status, UsageError};
+use crate::status::{ExitStatus, UsageError};
 
 /// Writes the page. It has all readable recordings, even if another file cannot be read.
-pub fn run(arguments: &ReportArguments) -> Result<Status> {
+pub fn run(arguments: &ReportArguments) -> Result<ExitStatus> {
     let page = [("page", &arguments.output)];
-    let _claimed = Claimed::results(page, &arguments.recordings)?;
+    let _claimed = ResultFiles::results(page, &arguments.recordings)?;
     if let Some(folder) = arguments.recordings.iter().find(|path| path.is_dir()) {
         return of_data_set(arguments, folder);
     }
@@ -40,7 +40,7 @@ pub fn run(arguments: &ReportArguments) -> Result<Status> {
             ));
             continue;
         }
-        match Recording::open_file(path) {
+        match ReplayedRecording::open_file(path) {
             Ok(recording) => readable.push((path, recording.facts)),
             Err(error) => refuse(&mut refused, path, &error),
         }
@@ -49,7 +49,7 @@ pub fn run(arguments: &ReportArguments) -> Result<Status> {
         progress::expect(path, passes(facts, &readable));
     }
     let mut runs = Vec::new();
-    let mut status = Status::Ok;
+    let mut status = ExitStatus::Ok;
     let mut hosts: Vec<&PathBuf> = Vec::new();
     let mut guest_is_left = false;
     for (path, facts) in &readable {
@@ -64,7 +64,7 @@ pub fn run(arguments: &ReportArguments) -> Result<Status> {
                 }
                 Err(why) => {
                     let note = format!("Not joined with {}: {why:#}.", host.display());
-                    notes.push(Line::from(note).into());
+                    notes.push(ShownLine::from(note).into());
                 }
             }
         }
@@ -76,7 +76,7 @@ pub fn run(arguments: &ReportArguments) -> Result<Status> {
         match read {
             Ok(mut read) => {
                 if !read.whole {
-                    status = Status::Error;
+                    status = ExitStatus::Error;
                 }
                 read.run.notes.extend(notes);
                 for note in &read.run.notes {
@@ -93,17 +93,17 @@ pub fn run(arguments: &ReportArguments) -> Result<Status> {
     // A host without a guest is a fault only if a guest could not be joined with it. Otherwise it
     // was recorded at another time, for comparison.
     let is_left = |(path, facts): &(&PathBuf, RunFacts)| {
-        facts.workload == Workload::Exits && !hosts.contains(path)
+        facts.workload == MeasuringCommand::Exits && !hosts.contains(path)
     };
     if !refused.is_empty() || (guest_is_left && readable.iter().any(is_left)) {
-        status = Status::Error;
+        status = ExitStatus::Error;
     }
     write(arguments, runs, refused)?;
     Ok(status)
 }
 
 /// Writes a page that compares the hosts of a data set, without details of each host.
-fn of_data_set(arguments: &ReportArguments, folder: &Path) -> Result<Status> {
+fn of_data_set(arguments: &ReportArguments, folder: &Path) -> Result<ExitStatus> {
     if arguments.recordings.len() > 1 {
         let what = format!(
             "{} is the folder of a data set, which gets a page of its own: name it alone",
@@ -114,12 +114,16 @@ fn of_data_set(arguments: &ReportArguments, folder: &Path) -> Result<Status> {
     let page = fleet::read(folder)?;
     write_page(arguments, &page.render()?, "")?;
     Ok(match page.refused.is_empty() {
-        true => Status::Ok,
-        false => Status::Error,
+        true => ExitStatus::Ok,
+        false => ExitStatus::Error,
     })
 }
 
-fn write(arguments: &ReportArguments, runs: Vec<Run>, refused: Vec<Refused>) -> Result<()> {
+fn write(
+    arguments: &ReportArguments,
+    runs: Vec<ReportedRun>,
+    refused: Vec<RefusedFile>,
+) -> Result<()> {
     let page = Page {
         runs,
         refused,
@@ -130,7 +134,7 @@ fn write(arguments: &ReportArguments, runs: Vec<Run>, refused: Vec<Refused>) -> 
 
 /// Returns two lines for each run: the lost time, and who took it. With several runs, each line
 /// begins with the file.
-fn headlines(runs: &[Run]) -> String {
+fn headlines(runs: &[ReportedRun]) -> String {
     let lines = runs.iter().map(|run| {
         let Headline { lost, taker } = Headline::of(run);
         let taker = taker.unwrap_or_else(|| "No culprit was seen".to_owned());
@@ -162,12 +166,12 @@ fn write_page(arguments: &ReportArguments, page: &str, headlines: &str) -> Resul
     output::write(reported.as_bytes())
 }
 
-fn refuse(refused: &mut Vec<Refused>, path: &Path, error: &anyhow::Error) {
-    Status::of_error(error);
-    refused.push(Refused {
+fn refuse(refused: &mut Vec<RefusedFile>, path: &Path, error: &anyhow::Error) {
+    ExitStatus::of_error(error);
+    refused.push(RefusedFile {
         file: say::name_of(path),
         // The error may quote the file's content.
-        why: Line::from(format!("{error:#}")).into(),
+        why: ShownLine::from(format!("{error:#}")).into(),
     });
 }
 
@@ -179,7 +183,7 @@ fn passes(facts: &RunFacts, among: &[(&PathBuf, RunFacts)]) -> u64 {
     };
     match facts.workload {
         // Once alone, and twice for each guest: to find the pair, and to join.
-        Workload::Exits => 1 + 2 * of(&|guest| may_be_pair(guest, facts)),
+        MeasuringCommand::Exits => 1 + 2 * of(&|guest| may_be_pair(guest, facts)),
         // Twice to join it with a host, and once for its longest gaps.
         _ if of(&|host| may_be_pair(facts, host)) > 0 => 3,
         _ => 2,
@@ -188,16 +192,16 @@ fn passes(facts: &RunFacts, among: &[(&PathBuf, RunFacts)]) -> u64 {
 
 /// A recording that was read.
 struct Read {
-    run: Run,
+    run: ReportedRun,
     /// Whether reading reached the end without a fault.
     whole: bool,
 }
 
 /// Adds a note on how reading ended, and returns whether it ended without a fault.
-fn ended(ended: Option<Result<Ending, ReadError>>, notes: &mut Vec<String>) -> bool {
+fn ended(ended: Option<Result<RecordingEnd, ReadError>>, notes: &mut Vec<String>) -> bool {
     match ended {
-        Some(Ok(Ending::Complete)) | None => true,
-        Some(Ok(Ending::CutOff { .. })) => {
+        Some(Ok(RecordingEnd::Complete)) | None => true,
+        Some(Ok(RecordingEnd::CutOff { .. })) => {
             notes.push(
                 "The run was cut off; the page shows the part that it had written.".to_owned(),
             );
@@ -222,7 +226,7 @@ fn sentences(text: &str) -> Vec<String> {
 }
 
 /// Returns these limits, and what found no room on the page.
-fn with_left_out(limits: Vec<String>, gathered: &Resolved) -> Vec<String> {
+fn with_left_out(limits: Vec<String>, gathered: &ResolvedMoments) -> Vec<String> {
     limits.into_iter().chain(gathered.left_out()).collect()
 }
 

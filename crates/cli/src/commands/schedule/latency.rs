@@ -8,7 +8,7 @@ use vmnoise_events::coverage::Coverage;
 use vmnoise_explain::Explainer;
 
 use super::usage;
-use crate::commands::replay::Recording;
+use crate::commands::replay::ReplayedRecording;
 use crate::output::recorded::Origin;
 use crate::say;
 
@@ -24,7 +24,7 @@ pub(super) struct Latencies {
 
 /// Reads the latencies of a recording.
 pub(super) fn read(path: &Path) -> Result<Latencies> {
-    let mut recording = Recording::open(path)?;
+    let mut recording = ReplayedRecording::open(path)?;
     let origin = Origin::from(&recording.facts);
     let mut explainer = Explainer::new(&recording.facts);
     recording.each(|event| {

@@ -9,21 +9,21 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
-use vmnoise_predict::schedule::{Judged, Task, TaskSet, Verdict, judge};
+use vmnoise_predict::schedule::{DeadlineVerdict, PeriodicTask, TaskSet, TaskVerdict, judge};
 
 use self::supplies::Supplies;
 use self::tasks::Described;
 use crate::args::ScheduleArguments;
 use crate::output;
 use crate::output::format::Format;
-use crate::output::recorded::Recorded;
-use crate::output::schedule::{CpuSupply, Scheduled, csv, document, text};
+use crate::output::recorded::ReadRecording;
+use crate::output::schedule::{CpuSupply, ScheduleResult, csv, document, text};
 use crate::run::files::refuse_among_tables;
 use crate::say;
-use crate::status::{Status, UsageError};
+use crate::status::{ExitStatus, UsageError};
 
 /// Judges the tasks, prints the result, and returns whether all tasks hold.
-pub fn run(arguments: &ScheduleArguments) -> Result<Status> {
+pub fn run(arguments: &ScheduleArguments) -> Result<ExitStatus> {
     if let Some(table) = &arguments.csv {
         refuse_to_overwrite(table, arguments)?;
     }
@@ -46,7 +46,7 @@ pub fn run(arguments: &ScheduleArguments) -> Result<Status> {
         false => cpu,
     });
     let cpus: Vec<CpuSupply<'_>> = cpus.collect();
-    let scheduled = Scheduled {
+    let scheduled = ScheduleResult {
         cpus,
         set,
         notes: described.as_ref().map_or(&[], |it| &it.notes),
@@ -68,7 +68,7 @@ pub fn run(arguments: &ScheduleArguments) -> Result<Status> {
 /// Judges the tasks on a CPU. Late timers may block each task once, and jobs come closer together.
 fn judged<'a>(cpu: CpuSupply<'a>, set: &TaskSet) -> CpuSupply<'a> {
     let late_ns = cpu.blocking_ns.unwrap_or(0);
-    let tasks: Vec<Task> = set.tasks.iter().map(|it| it.late_by(late_ns)).collect();
+    let tasks: Vec<PeriodicTask> = set.tasks.iter().map(|it| it.late_by(late_ns)).collect();
     let blind_spots = |question| cpu.blind_spots(question);
     let judged = judge(set.policy, &tasks, &cpu.supply, late_ns, &blind_spots);
     CpuSupply { judged, ..cpu }
@@ -79,7 +79,7 @@ fn refuse_other_kernels(described: &Described, supplies: &Supplies) -> Result<()
     let Some(observed_under) = &described.observed_under else {
         return Ok(());
     };
-    let kernel = |it: &&Recorded| it.origin.kernel != *observed_under;
+    let kernel = |it: &&ReadRecording| it.origin.kernel != *observed_under;
     match supplies.recorded().iter().find(kernel) {
         Some(recorded) => Err(usage(format!(
             "the tasks were observed under Linux {observed_under}, and {} is of {}, where they may need other times: \
@@ -106,16 +106,21 @@ fn refuse_other_cpus(described: &Described, supplies: &Supplies) -> Result<()> {
 }
 
 /// Returns the status for the worst verdict of all tasks on all CPUs.
-fn status(scheduled: &Scheduled<'_>) -> Status {
+fn status(scheduled: &ScheduleResult<'_>) -> ExitStatus {
     let judged = scheduled.cpus.iter().flat_map(|cpu| &cpu.judged);
-    let verdicts: Vec<Verdict> = judged.map(|it: &Judged| it.verdict).collect();
-    let misses = |it: &Verdict| matches!(it, Verdict::MayMiss | Verdict::Overloads { .. });
+    let verdicts: Vec<DeadlineVerdict> = judged.map(|it: &TaskVerdict| it.verdict).collect();
+    let misses = |it: &DeadlineVerdict| {
+        matches!(
+            it,
+            DeadlineVerdict::MayMiss | DeadlineVerdict::Overloads { .. }
+        )
+    };
     if verdicts.iter().any(misses) {
-        Status::Limit
-    } else if verdicts.iter().any(|it| *it != Verdict::Holds) {
-        Status::MachineCannot
+        ExitStatus::Limit
+    } else if verdicts.iter().any(|it| *it != DeadlineVerdict::Holds) {
+        ExitStatus::MachineCannot
     } else {
-        Status::Ok
+        ExitStatus::Ok
     }
 }
 

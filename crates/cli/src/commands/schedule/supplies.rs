@@ -5,23 +5,23 @@ use std::path::PathBuf;
 
 use anyhow::Result;
 use vmnoise_events::coverage::{BlindSpot, Coverage, Question};
-use vmnoise_events::{Share, Workload};
+use vmnoise_events::{MeasuringCommand, Share};
 use vmnoise_predict::supply::{MeasuredSupply, WorstOfRuns};
-use vmnoise_predict::{Culprit, HadBy, Record};
+use vmnoise_predict::{CpuRecord, HadBy, RecordCulprit};
 use wildmatch::WildMatch;
 
 use super::{latency, usage};
 use crate::args::ScheduleArguments;
 use crate::commands::records::{read_all, refuse_two_at_once};
-use crate::commands::replay::Recording;
-use crate::output::recorded::{Origin, Recorded};
-use crate::output::schedule::{CpuSupply, Row, WorstWindow};
+use crate::commands::replay::ReplayedRecording;
+use crate::output::recorded::{Origin, ReadRecording};
+use crate::output::schedule::{CpuSupply, WindowRow, WorstWindow};
 use crate::say;
 use crate::units::human;
 
 /// All recordings of a command line.
 pub(super) struct Supplies {
-    recorded: Vec<Recorded>,
+    recorded: Vec<ReadRecording>,
     /// Largest wake-up latency of each CPU, in nanoseconds.
     latest_ns: BTreeMap<u32, u64>,
     /// Coverage of the recordings of wake-ups.
@@ -37,7 +37,9 @@ impl Supplies {
         let mut timers = Vec::new();
         for path in &arguments.recordings {
             // A data set has runs of both kinds; only those of gaps are used.
-            if path.is_dir() || Recording::open(path)?.facts.workload != Workload::Timerlat {
+            if path.is_dir()
+                || ReplayedRecording::open(path)?.facts.workload != MeasuringCommand::Timerlat
+            {
                 of_gaps.push(path.clone());
                 continue;
             }
@@ -100,14 +102,14 @@ impl Supplies {
     /// Refuses a name of `--without` that took nothing.
     fn refuse_strangers(&self, without: &[String]) -> Result<()> {
         let cpus = self.recorded.iter().flat_map(|it| &it.cpus);
-        let records: Vec<&Record> = cpus.map(|it| &it.record).collect();
+        let records: Vec<&CpuRecord> = cpus.map(|it| &it.record).collect();
         let culprits = || records.iter().flat_map(|it| it.culprits());
         for name in without {
             let pattern = WildMatch::new(name);
             if culprits().any(|it| is_called(it, &pattern)) {
                 continue;
             }
-            let mut known: Vec<String> = culprits().map(Culprit::to_string).collect();
+            let mut known: Vec<String> = culprits().map(RecordCulprit::to_string).collect();
             known.sort_unstable();
             known.dedup();
             known.truncate(8);
@@ -125,7 +127,7 @@ impl Supplies {
     }
 
     /// Returns the recordings of gaps.
-    pub(super) fn recorded(&self) -> &[Recorded] {
+    pub(super) fn recorded(&self) -> &[ReadRecording] {
         &self.recorded
     }
 
@@ -137,16 +139,16 @@ impl Supplies {
     }
 
     fn cpu(&self, cpu: u32, without: &[WildMatch]) -> CpuSupply<'_> {
-        let has = |it: &&Recorded| it.cpus.iter().any(|it| it.record.cpu == cpu);
-        let of: Vec<&Recorded> = self.recorded.iter().filter(has).collect();
+        let has = |it: &&ReadRecording| it.cpus.iter().any(|it| it.record.cpu == cpu);
+        let of: Vec<&ReadRecording> = self.recorded.iter().filter(has).collect();
         let of_cpu = || {
             let cpus = of.iter().flat_map(|it| &it.cpus);
             cpus.filter(|it| it.record.cpu == cpu)
         };
-        let records: Vec<&Record> = of_cpu().map(|it| &it.record).collect();
+        let records: Vec<&CpuRecord> = of_cpu().map(|it| &it.record).collect();
         let thresholds = || of.iter().map(|it| it.coverage.threshold_ns);
         let of_latencies = self.of_latencies.iter().map(|it| it.on_cpu(cpu));
-        let counts = |culprit: &Culprit| !without.iter().any(|it| is_called(culprit, it));
+        let counts = |culprit: &RecordCulprit| !without.iter().any(|it| is_called(culprit, it));
         let runs = records.iter().map(|record| match without.is_empty() {
             true => record.taken(),
             false => record.taken_by(counts),
@@ -175,7 +177,7 @@ impl Supplies {
 }
 
 /// Refuses recordings of different machines, because recordings are combined by CPU number.
-fn refuse_what_is_not_one_machine(recorded: &[Recorded]) -> Result<()> {
+fn refuse_what_is_not_one_machine(recorded: &[ReadRecording]) -> Result<()> {
     for (nth, it) in recorded.iter().enumerate() {
         for other in &recorded[..nth] {
             if !is_one_machine(&it.origin, &other.origin) {
@@ -195,9 +197,12 @@ fn is_one_machine(one: &Origin, other: &Origin) -> bool {
 }
 
 /// Returns, for each share that took time, the most that it took in a window of each length.
-fn shares(records: &[&Record], counts: impl Fn(&Culprit) -> bool) -> Vec<(Share, Vec<u64>)> {
+fn shares(
+    records: &[&CpuRecord],
+    counts: impl Fn(&RecordCulprit) -> bool,
+) -> Vec<(Share, Vec<u64>)> {
     let of_share = |share: Share| {
-        let is = |it: &Culprit| it.share == share && counts(it);
+        let is = |it: &RecordCulprit| it.share == share && counts(it);
         let has = records.iter().any(|it| it.culprits().iter().any(is));
         has.then(|| {
             let taken = records.iter().map(|it| it.taken_by(is)).collect();
@@ -211,7 +216,7 @@ fn shares(records: &[&Record], counts: impl Fn(&Culprit) -> bool) -> Vec<(Share,
 
 /// Returns whether the pattern matches the culprit's name, with or without its number, or its
 /// share.
-fn is_called(culprit: &Culprit, pattern: &WildMatch) -> bool {
+fn is_called(culprit: &RecordCulprit, pattern: &WildMatch) -> bool {
     let bare = culprit.whatever_number();
     let names = [culprit.name.as_deref(), bare.name.as_deref()];
     let mut names = names.into_iter().flatten();
@@ -237,11 +242,12 @@ impl CpuSupply<'_> {
 
     /// Adds a row for each window length of the table.
     pub(super) fn with_rows(self) -> Self {
-        let counts = |culprit: &Culprit| !self.without.iter().any(|it| is_called(culprit, it));
+        let counts =
+            |culprit: &RecordCulprit| !self.without.iter().any(|it| is_called(culprit, it));
         let shares = shares(&self.records, counts);
         let drawn = self.supply.drawn();
         let rows = drawn.iter().enumerate();
-        let rows = rows.map(|(nth, (length_ns, left_ns))| Row {
+        let rows = rows.map(|(nth, (length_ns, left_ns))| WindowRow {
             length_ns: *length_ns,
             left_ns: *left_ns,
             unseen_ns: self.supply.unseen_at_most_ns(*length_ns),

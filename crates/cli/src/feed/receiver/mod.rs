@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 use vmnoise_events::{Event, FeedTotals, HostFacts, HostFrame, ProbeStatus};
-use vmnoise_feed::Receiver;
+use vmnoise_feed::FeedReceiver;
 
 pub use transport::{FeedFrom, Transport};
 
@@ -52,7 +52,7 @@ pub struct HostFeed {
     transport: Transport,
     link: Option<Link>,
     next_try: Instant,
-    receiver: Receiver,
+    receiver: FeedReceiver,
     buffer: Vec<u8>,
 }
 
@@ -66,7 +66,7 @@ impl HostFeed {
             link: Some(Link::open(&transport)?),
             transport,
             next_try: Instant::now(),
-            receiver: Receiver::default(),
+            receiver: FeedReceiver::default(),
             buffer: vec![0; BYTES_AT_ONCE],
         })
     }
@@ -102,7 +102,7 @@ impl HostFeed {
         (totals != FeedTotals::default()).then_some(totals)
     }
 
-    fn read(&mut self, each: &mut dyn FnMut(&mut Receiver, &[u8])) {
+    fn read(&mut self, each: &mut dyn FnMut(&mut FeedReceiver, &[u8])) {
         if self.link.is_none() && Instant::now() >= self.next_try {
             self.next_try = Instant::now() + TRY_AGAIN;
             self.link = Link::open(&self.transport).ok();

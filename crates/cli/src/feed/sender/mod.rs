@@ -10,14 +10,14 @@ use std::time::Duration;
 
 use serde::Serialize;
 use vmnoise_events::{Anchor, FeedDetail, HostCulprit, Name, RunFacts, Vcpu, VcpuId, VcpuTotals};
-use vmnoise_feed::{Counted, FeedAddress, Frame, Reading, encode};
-use vmnoise_host::{Host, Vm};
+use vmnoise_feed::{CountsTime, FeedAddress, FeedFrame, VcpuReading, encode};
+use vmnoise_host::{Host, VmProcess};
 use vmnoise_tracer::ClockLook;
 
 pub use culprits::Culprits;
 use link::{Link, Parting};
 use note::{Note, Notes};
-use vm::{Clocks, Identity, Threads};
+use vm::{FedClocks, Identity, Threads};
 
 /// Time that guests have to read the last frames.
 const LINGER: Duration = Duration::from_millis(100);
@@ -30,9 +30,9 @@ const FRESH_NS: u64 = 5_000_000_000;
 #[derive(Debug)]
 pub struct Feeds {
     feeds: Vec<Feed>,
-    frame: Frame,
+    frame: FeedFrame,
     tsc_hz: u64,
-    clocks: Clocks,
+    clocks: FedClocks,
     threads: Threads,
 }
 
@@ -41,7 +41,7 @@ pub struct Second<'a> {
     /// The machine.
     pub host: &'a Host,
     /// VMs of the host.
-    pub vms: &'a [Vm],
+    pub vms: &'a [VmProcess],
     /// Last reading of the clocks of their guests.
     pub clocks: Option<&'a ClockLook>,
     /// Exits of every vCPU.
@@ -107,7 +107,7 @@ impl Feeds {
         });
         Feeds {
             feeds: feeds.collect(),
-            frame: Frame {
+            frame: FeedFrame {
                 detail,
                 from_tsc: middle_tsc(&began),
                 // A vCPU leaves its guest for each interrupt, with or without a probe for it, and
@@ -117,7 +117,7 @@ impl Feeds {
                 lost: 0,
             },
             tsc_hz: facts.clock.tsc_hz,
-            clocks: Clocks::default(),
+            clocks: FedClocks::default(),
             threads: Threads::default(),
         }
     }
@@ -134,11 +134,11 @@ impl Feeds {
         match second.clocks.filter(is_fresh) {
             Some(look) => self.clocks.take(look.seen(), second.vms),
             // The guest's clock may have changed, and it would misplace our times.
-            None => self.clocks = Clocks::default(),
+            None => self.clocks = FedClocks::default(),
         }
         self.threads.see(second.host, second.counted);
         self.frame.lost = second.lost;
-        let reading = Reading {
+        let reading = CountsTime {
             tsc: middle_tsc(&second.anchor),
             mono_ns: second.anchor.mono_ns,
             tsc_hz: self.tsc_hz,
@@ -172,7 +172,7 @@ impl Feeds {
                     feed.notes.say(feed.link.address(), Note::NoClock, why);
                     continue;
                 };
-                let counted = Counted {
+                let counted = VcpuReading {
                     vcpu,
                     totals,
                     clock,
@@ -245,7 +245,7 @@ impl Feed {
     }
 
     /// Returns the VM of the process at the other end.
-    fn vm<'v>(&mut self, second: &Second<'v>) -> Option<&'v Vm> {
+    fn vm<'v>(&mut self, second: &Second<'v>) -> Option<&'v VmProcess> {
         let pid = self.link.peer_pid()?;
         let is_same = self
             .peer

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use vmnoise_events::{Vcpu, VcpuClock, VcpuId, VcpuTotals};
-use vmnoise_host::{GuestTsc, Host, VcpuThread, Vm};
+use vmnoise_host::{GuestTsc, Host, VcpuThread, VmProcess};
 
 /// Identity of a process or thread, which differs from a later one with the same id.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -47,12 +47,12 @@ impl Threads {
 
 /// Clocks of guests. The key of each clock is the thread of its vCPU and the vCPU's number.
 #[derive(Debug, Default)]
-pub struct Clocks(BTreeMap<(u32, u32), GuestTsc>);
+pub struct FedClocks(BTreeMap<(u32, u32), GuestTsc>);
 
-impl Clocks {
+impl FedClocks {
     /// Takes new readings of the clocks. A vCPU without a new reading keeps its clock, because it
     /// may have run a nested guest at that moment. The clocks of vCPUs that are gone are removed.
-    pub fn take(&mut self, seen: &[(u32, u32, GuestTsc)], vms: &[Vm]) {
+    pub fn take(&mut self, seen: &[(u32, u32, GuestTsc)], vms: &[VmProcess]) {
         let threads = vms.iter().flat_map(|vm| &vm.vcpus);
         let living: Vec<(u32, u32)> = threads.map(|thread| (thread.tid, thread.id)).collect();
         self.0.retain(|key, _| living.contains(key));
@@ -78,7 +78,7 @@ impl Clocks {
 
 /// Returns whether this process has more than one VM: two vCPUs have the same number, or belong to
 /// different VMs.
-pub fn has_several(vm: &Vm, counted: &[(Vcpu, VcpuTotals)]) -> bool {
+pub fn has_several(vm: &VmProcess, counted: &[(Vcpu, VcpuTotals)]) -> bool {
     let mut numbers: Vec<u32> = vm.vcpus.iter().map(|thread| thread.id).collect();
     numbers.sort_unstable();
     let doubled = numbers.windows(2).any(|pair| pair[0] == pair[1]);
@@ -123,14 +123,14 @@ mod tests {
         (vcpu, totals)
     }
 
-    fn vm(vcpus: &[(u32, u32)]) -> Vm {
+    fn vm(vcpus: &[(u32, u32)]) -> VmProcess {
         let thread = |&(id, tid): &(u32, u32)| VcpuThread {
             id,
             tid,
             cpus: String::new(),
             policy: String::new(),
         };
-        Vm {
+        VmProcess {
             pid: 9,
             name: "web".into(),
             identity: Default::default(),

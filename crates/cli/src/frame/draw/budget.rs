@@ -4,13 +4,13 @@ use ratatui::Frame;
 use ratatui::layout::Rect;
 use ratatui::text::{Line, Text};
 
-use crate::frame::model::Opened;
-use crate::frame::snapshot::{Gap, Part};
+use crate::frame::model::OpenBudget;
+use crate::frame::snapshot::{FrameGap, FramePart};
 use crate::frame::term_style::TermStyle;
 use crate::units::human;
 
 /// Draws the parts from index `above` on. If there are too many, the last line sums up the rest.
-pub fn draw(frame: &mut Frame<'_>, area: Rect, gap: &Gap, above: usize, term: TermStyle) {
+pub fn draw(frame: &mut Frame<'_>, area: Rect, gap: &FrameGap, above: usize, term: TermStyle) {
     let heading = format!("Budget of {}", term.text(&gap.title));
     let mut lines = vec![Line::styled(heading, term.heading())];
     let dur_ns = gap.parts.iter().map(|part| part.ns).sum();
@@ -37,11 +37,11 @@ pub fn draw(frame: &mut Frame<'_>, area: Rect, gap: &Gap, above: usize, term: Te
 }
 
 /// Draws the opened budget over the whole body of the screen.
-pub fn draw_opened(frame: &mut Frame<'_>, area: Rect, opened: &Opened, term: TermStyle) {
+pub fn draw_opened(frame: &mut Frame<'_>, area: Rect, opened: &OpenBudget, term: TermStyle) {
     draw(frame, area, &opened.gap, opened.above, term);
 }
 
-fn line(part: &Part, dur_ns: u64) -> String {
+fn line(part: &FramePart, dur_ns: u64) -> String {
     let percent = part.ns as f64 * 100.0 / dur_ns.max(1) as f64;
     format!("{:>11} {percent:>3.0}%  {}", human(part.ns), part.words)
 }

@@ -7,7 +7,7 @@ use ratatui::widgets::{RenderDirection, Sparkline};
 
 use super::Setting;
 use crate::frame::model::Model;
-use crate::frame::snapshot::{Heading, Row};
+use crate::frame::snapshot::{FrameRow, Heading};
 
 /// Steps per unit of the curve: the sparkline takes whole numbers.
 const STEPS: f64 = 1000.0;
@@ -40,7 +40,7 @@ pub fn draw(frame: &mut Frame<'_>, area: Rect, model: &Model, setting: &Setting)
 }
 
 /// Returns the name of a row: its first cell, and the second if that is a word.
-fn name(row: &Row, columns: &[Heading]) -> String {
+fn name(row: &FrameRow, columns: &[Heading]) -> String {
     let second = columns.get(1).filter(|column| column.words);
     let words = second.map(|_| row.cells[1].text.as_str());
     let words: Vec<&str> = [row.cells[0].text.as_str()]

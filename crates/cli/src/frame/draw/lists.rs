@@ -7,7 +7,7 @@ use ratatui::widgets::{self, Table, TableState};
 
 use super::Setting;
 use crate::frame::model::{Model, Pane, lines};
-use crate::frame::snapshot::{Heading, Row};
+use crate::frame::snapshot::{FrameRow, Heading};
 use crate::frame::term_style::TermStyle;
 
 /// Space between two columns, and before the first.
@@ -44,7 +44,7 @@ pub fn draw(frame: &mut Frame<'_>, area: Rect, model: &Model, pane: Pane, settin
     let has_keys = model.pane == pane;
     let [top, table] = Layout::vertical([Constraint::Length(1), Constraint::Min(0)]).areas(area);
     frame.render_widget(Line::styled(heading, term.heading()), top);
-    let rows: Vec<&Row> = shown.iter().map(|index| rows[*index]).collect();
+    let rows: Vec<&FrameRow> = shown.iter().map(|index| rows[*index]).collect();
     let widths = widths(columns, &rows);
     let fit = fitting(columns, &widths, table.width);
     let last = fit.last().copied();
@@ -67,7 +67,12 @@ pub fn draw(frame: &mut Frame<'_>, area: Rect, model: &Model, pane: Pane, settin
     frame.render_stateful_widget(table_widget, table, &mut state);
 }
 
-fn line(row: &Row, columns: &[Heading], fit: &[usize], term: TermStyle) -> widgets::Row<'static> {
+fn line(
+    row: &FrameRow,
+    columns: &[Heading],
+    fit: &[usize],
+    term: TermStyle,
+) -> widgets::Row<'static> {
     let cells = fit.iter();
     widgets::Row::new(
         cells.map(|&index| aligned(term.text(&row.cells[index].text), &columns[index])),
@@ -82,7 +87,7 @@ fn aligned(text: String, column: &Heading) -> Line<'static> {
 }
 
 /// Returns the width of the widest cell of each column.
-fn widths(columns: &[Heading], rows: &[&Row]) -> Vec<u16> {
+fn widths(columns: &[Heading], rows: &[&FrameRow]) -> Vec<u16> {
     let width = |(index, column): (usize, &Heading)| {
         let cells = rows.iter().map(|row| row.cells[index].text.chars().count());
         let widest = cells.chain([column.name.len()]).max();

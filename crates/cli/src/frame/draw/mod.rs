@@ -15,7 +15,7 @@ use ratatui::text::{Line, Text};
 use ratatui::widgets::{Paragraph, Wrap};
 
 use super::model::{Model, Pane};
-use super::snapshot::Words;
+use super::snapshot::FrameWords;
 use super::term_style::TermStyle;
 
 /// Least width and height of the screen.
@@ -27,7 +27,7 @@ const CURVE: u16 = 4;
 #[derive(Debug, Clone)]
 pub struct Setting {
     /// Labels of the command.
-    pub words: Words,
+    pub words: FrameWords,
     /// Planned length of the run; `None` without a limit.
     pub length: Option<Duration>,
     /// Abilities of the terminal.

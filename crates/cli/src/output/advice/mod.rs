@@ -1,7 +1,7 @@
 //! Advice for a gap: sentences that follow only from the evidence about this gap.
 
 use vmnoise_events::{ActivityKind, Policy, RunFacts, Share};
-use vmnoise_explain::{NamedInterval, NamedPart, Noise};
+use vmnoise_explain::{NamedInterval, NamedPart, TraceNoise};
 
 /// Least part of the gap, in percent, for which a change is suggested.
 const WORTH_PERCENT: u64 = 10;
@@ -23,7 +23,7 @@ const VECTORS: [&str; 11] = [
 
 /// Returns a sentence for each cause of a large part of the gap, largest first. `inside` is the
 /// noise that overlaps the gap, ordered by end.
-pub fn advice(gap: &NamedInterval, inside: &[&Noise], facts: &RunFacts) -> Vec<String> {
+pub fn advice(gap: &NamedInterval, inside: &[&TraceNoise], facts: &RunFacts) -> Vec<String> {
     let case = Case { gap, inside, facts };
     let worth = |part: &&NamedPart| {
         u128::from(part.ns) * 100 >= u128::from(gap.dur_ns) * u128::from(WORTH_PERCENT)
@@ -45,7 +45,7 @@ fn split(source: &str) -> (&str, &str) {
 /// Gap with the evidence about it.
 struct Case<'a> {
     gap: &'a NamedInterval,
-    inside: &'a [&'a Noise],
+    inside: &'a [&'a TraceNoise],
     facts: &'a RunFacts,
 }
 
@@ -218,7 +218,7 @@ impl Case<'_> {
         longest.map(|noise| noise.start_mono_ns)
     }
 
-    fn named(&self, kind: ActivityKind, name: &str) -> impl Iterator<Item = &Noise> {
+    fn named(&self, kind: ActivityKind, name: &str) -> impl Iterator<Item = &TraceNoise> {
         let noise = self.inside.iter().copied();
         noise.filter(move |noise| noise.kind == kind && *noise.name == *name)
     }

@@ -31,8 +31,8 @@ fn gap(parts: &[(Share, Option<&str>, u64)]) -> NamedInterval {
 }
 
 /// Returns noise that begins and ends at these microseconds of the gap.
-fn noise(kind: ActivityKind, name: &str, from_us: u64, to_us: u64) -> Noise {
-    Noise {
+fn noise(kind: ActivityKind, name: &str, from_us: u64, to_us: u64) -> TraceNoise {
+    TraceNoise {
         cpu: 16,
         kind,
         name: name.into(),
@@ -42,7 +42,7 @@ fn noise(kind: ActivityKind, name: &str, from_us: u64, to_us: u64) -> Noise {
     }
 }
 
-fn reported(gap: &NamedInterval, inside: &[Noise], facts: &RunFacts) -> Vec<String> {
+fn reported(gap: &NamedInterval, inside: &[TraceNoise], facts: &RunFacts) -> Vec<String> {
     advice(gap, &inside.iter().collect::<Vec<_>>(), facts)
 }
 

@@ -1,11 +1,11 @@
 //! JSON documents `vmnoise.audit/1` and `vmnoise.audit-pair/1` (docs/json.md).
 
 use serde::Serialize;
-use vmnoise_audit::{Audit, Finding, SinceRun, Verdict};
+use vmnoise_audit::{Audit, Finding, FindingVerdict, SinceRun};
 use vmnoise_events::Share;
 use vmnoise_events::coverage::Coverage;
 
-use super::{Audited, Of, PairAudited};
+use super::{AuditSubject, AuditedMachine, PairAudited};
 
 #[derive(Debug, Serialize)]
 pub(super) struct Document<'a> {
@@ -108,7 +108,7 @@ struct CommandOf<'a> {
 }
 
 impl<'a> Document<'a> {
-    pub(super) fn new(audited: &'a Audited) -> Document<'a> {
+    pub(super) fn new(audited: &'a AuditedMachine) -> Document<'a> {
         Document {
             schema: "vmnoise.audit/1",
             tool_version: env!("CARGO_PKG_VERSION"),
@@ -139,7 +139,7 @@ impl<'a> PairDocument<'a> {
 }
 
 impl<'a> Side<'a> {
-    fn new(audited: &'a Audited) -> Side<'a> {
+    fn new(audited: &'a AuditedMachine) -> Side<'a> {
         Side {
             machine: Machine::new(&audited.of),
             explained_ns: audited.audit.explained_ns,
@@ -149,7 +149,7 @@ impl<'a> Side<'a> {
 }
 
 impl<'a> Machine<'a> {
-    fn new(of: &'a Of) -> Machine<'a> {
+    fn new(of: &'a AuditSubject) -> Machine<'a> {
         Machine {
             name: of.facts.name.as_deref(),
             kernel: &of.facts.kernel,
@@ -174,9 +174,9 @@ impl<'a> FindingOf<'a> {
     fn new(finding: &'a Finding) -> FindingOf<'a> {
         let rule = &finding.rule;
         let (verdict, explained, cannot_read) = match &finding.verdict {
-            Verdict::Explains(explained) => ("explains", Some(explained), None),
-            Verdict::CouldMatter => ("could_matter", None, None),
-            Verdict::CannotBeRead(path) => ("cannot_be_read", None, Some(&**path)),
+            FindingVerdict::Explains(explained) => ("explains", Some(explained), None),
+            FindingVerdict::CouldMatter => ("could_matter", None, None),
+            FindingVerdict::CannotBeRead(path) => ("cannot_be_read", None, Some(&**path)),
         };
         let who = explained.iter().flat_map(|it| &it.who);
         let places = finding.bad.iter().zip(&finding.changes);

@@ -2,18 +2,18 @@
 //! that could matter is skipped.
 
 use anyhow::Result;
-use vmnoise_audit::{Finding, Verdict};
+use vmnoise_audit::{Finding, FindingVerdict};
 
 use super::report::{Report, Section};
 use super::words;
-use crate::output::junit::{self, Case, Outcome, Suite};
+use crate::output::junit::{self, Case, CaseOutcome, TestSuite};
 
 pub(super) fn render(report: &Report<'_>) -> Result<String> {
-    let suites: Vec<Suite> = report.sections.iter().map(suite).collect();
+    let suites: Vec<TestSuite> = report.sections.iter().map(suite).collect();
     junit::render(&suites)
 }
 
-fn suite(section: &Section<'_>) -> Suite {
+fn suite(section: &Section<'_>) -> TestSuite {
     let audit = section.audit;
     let findings = audit.findings.iter();
     let mut cases: Vec<Case> = findings.map(|it| of_finding(it, section)).collect();
@@ -25,10 +25,10 @@ fn suite(section: &Section<'_>) -> Suite {
         said: Vec::new(),
     };
     let good = audit.good.iter();
-    cases.extend(good.map(|it| plain(it, Outcome::Good, "good", "the setting is good")));
+    cases.extend(good.map(|it| plain(it, CaseOutcome::Good, "good", "the setting is good")));
     let absent = audit.absent.iter();
-    cases.extend(absent.map(|it| plain(it, Outcome::Skipped, "absent", "not in this kernel")));
-    Suite {
+    cases.extend(absent.map(|it| plain(it, CaseOutcome::Skipped, "absent", "not in this kernel")));
+    TestSuite {
         name: format!("vmnoise audit {}", section.head),
         cases,
     }
@@ -37,13 +37,13 @@ fn suite(section: &Section<'_>) -> Suite {
 fn of_finding(finding: &Finding, section: &Section<'_>) -> Case {
     let rule = &finding.rule;
     let (outcome, mut said) = match &finding.verdict {
-        Verdict::Explains(explained) => (
-            Outcome::Failed,
+        FindingVerdict::Explains(explained) => (
+            CaseOutcome::Failed,
             vec![words::took(explained, section.noise_ns)],
         ),
-        Verdict::CouldMatter => (Outcome::Skipped, Vec::new()),
-        Verdict::CannotBeRead(path) => (
-            Outcome::Unknown,
+        FindingVerdict::CouldMatter => (CaseOutcome::Skipped, Vec::new()),
+        FindingVerdict::CannotBeRead(path) => (
+            CaseOutcome::Unknown,
             vec![words::unread(path, section.is_recorded).into()],
         ),
     };

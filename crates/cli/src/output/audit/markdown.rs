@@ -1,7 +1,7 @@
 //! Audit as a Markdown table for a ticket. Foreign names become code spans, and cannot end their
 //! span or their cell.
 
-use vmnoise_audit::{Finding, Verdict};
+use vmnoise_audit::{Finding, FindingVerdict};
 
 use super::report::{Report, Section};
 use super::words;
@@ -24,9 +24,9 @@ fn table(section: &Section<'_>) -> String {
 
 fn row(finding: &Finding, section: &Section<'_>) -> String {
     let verdict = match &finding.verdict {
-        Verdict::Explains(explained) => code(&words::took(explained, section.noise_ns)),
-        Verdict::CouldMatter => "could matter".into(),
-        Verdict::CannotBeRead(path) => {
+        FindingVerdict::Explains(explained) => code(&words::took(explained, section.noise_ns)),
+        FindingVerdict::CouldMatter => "could matter".into(),
+        FindingVerdict::CannotBeRead(path) => {
             format!(
                 "cannot be read: {}",
                 code(&words::unread(path, section.is_recorded))

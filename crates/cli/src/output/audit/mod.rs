@@ -23,7 +23,7 @@ use crate::status::UsageError;
 pub use script::scripts;
 
 /// Machine that was audited.
-pub struct Of {
+pub struct AuditSubject {
     /// Facts about the machine.
     pub facts: HostFacts,
     /// Time of the recording, RFC 3339 in UTC; `None` means now.
@@ -36,9 +36,9 @@ pub struct Of {
 }
 
 /// Audit of one machine.
-pub struct Audited {
+pub struct AuditedMachine {
     /// Machine that was audited.
-    pub of: Of,
+    pub of: AuditSubject,
     /// Noise in the recording, in nanoseconds; `None` without a recording.
     pub noise_ns: Option<u64>,
     /// Number of records that the run of the recording lost.
@@ -52,9 +52,9 @@ pub struct Audited {
 /// Audit of a guest and its host.
 pub struct PairAudited {
     /// Audit of the guest alone.
-    pub guest: Audited,
+    pub guest: AuditedMachine,
     /// Audit of the host alone.
-    pub host: Audited,
+    pub host: AuditedMachine,
     /// Findings that concern both together.
     pub both: Audit,
     /// Time that the guest lost, in nanoseconds.
@@ -67,7 +67,7 @@ pub struct PairAudited {
 ///
 /// # Errors
 /// If stdout cannot be written.
-pub fn print(format: AuditFormat, audited: &Audited) -> Result<()> {
+pub fn print(format: AuditFormat, audited: &AuditedMachine) -> Result<()> {
     match format {
         AuditFormat::Json => print_json(&Document::new(audited)),
         AuditFormat::NodeLabels => super::write(node_labels::render(&audited.audit).as_bytes()),

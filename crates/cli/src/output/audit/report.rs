@@ -4,7 +4,7 @@
 use vmnoise_audit::Audit;
 use vmnoise_events::coverage::{BlindSpot, Question};
 
-use super::{Audited, PairAudited, words};
+use super::{AuditedMachine, PairAudited, words};
 use crate::units::human;
 
 /// Content of the whole audit.
@@ -30,7 +30,7 @@ pub(super) struct Section<'a> {
 }
 
 impl<'a> Report<'a> {
-    pub(super) fn of_one(audited: &'a Audited) -> Report<'a> {
+    pub(super) fn of_one(audited: &'a AuditedMachine) -> Report<'a> {
         let explained = audited.noise_ns.zip(audited.audit.explained_ns);
         Report {
             score: explained.map(|(noise_ns, explained_ns)| score(noise_ns, explained_ns)),
@@ -64,7 +64,7 @@ impl<'a> Report<'a> {
     }
 }
 
-fn blind_spots(audited: &Audited) -> Vec<BlindSpot> {
+fn blind_spots(audited: &AuditedMachine) -> Vec<BlindSpot> {
     let coverages = audited.coverage.iter();
     coverages
         .flat_map(|it| it.blind_spots(Question::Anything))
@@ -72,7 +72,7 @@ fn blind_spots(audited: &Audited) -> Vec<BlindSpot> {
 }
 
 impl<'a> Section<'a> {
-    fn new(side: &str, audited: &'a Audited) -> Section<'a> {
+    fn new(side: &str, audited: &'a AuditedMachine) -> Section<'a> {
         Section {
             head: format!("{side}{}", words::machine(&audited.of)),
             audit: &audited.audit,

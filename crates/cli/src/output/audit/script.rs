@@ -1,8 +1,8 @@
 //! Changes that work without a reboot, as two shell scripts.
 
-use vmnoise_audit::{Change, Command, Finding, Write};
+use vmnoise_audit::{Change, Finding, ShellCommand, Write};
 
-use super::{Audited, words};
+use super::{AuditedMachine, words};
 
 const HEAD: &str = "#!/bin/sh
 # Written by vmnoise audit. Read it, then run it as root on the machine that is named below.
@@ -38,7 +38,7 @@ service() {
 
 /// Returns the names and contents of both scripts: the first applies the changes, the second
 /// reverts them in reverse order.
-pub fn scripts(audited: &Audited) -> [(&'static str, String); 2] {
+pub fn scripts(audited: &AuditedMachine) -> [(&'static str, String); 2] {
     let findings = &audited.audit.findings;
     let apply = findings
         .iter()
@@ -58,7 +58,7 @@ pub fn scripts(audited: &Audited) -> [(&'static str, String); 2] {
 fn commands(
     finding: &Finding,
     value: fn(&Write) -> &String,
-    run: fn(&Command) -> &String,
+    run: fn(&ShellCommand) -> &String,
 ) -> String {
     let rule = &finding.rule;
     // The user removes the comment sign to accept the loss of protection.

@@ -1,6 +1,6 @@
 //! Audit as text for people.
 
-use vmnoise_audit::{Finding, Verdict};
+use vmnoise_audit::{Finding, FindingVerdict};
 
 use super::report::{Report, Section};
 use super::words;
@@ -23,11 +23,12 @@ pub(super) fn render(report: &Report<'_>) -> String {
 fn body(section: &Section<'_>) -> String {
     let audit = section.audit;
     let mut text = String::new();
-    let of = |is: fn(&Verdict) -> bool| audit.findings.iter().filter(move |it| is(&it.verdict));
-    for finding in of(|it| matches!(it, Verdict::Explains(_))) {
+    let of =
+        |is: fn(&FindingVerdict) -> bool| audit.findings.iter().filter(move |it| is(&it.verdict));
+    for finding in of(|it| matches!(it, FindingVerdict::Explains(_))) {
         text += &format!("\n{}", described(finding, section));
     }
-    let mut could = of(|it| matches!(it, Verdict::CouldMatter)).peekable();
+    let mut could = of(|it| matches!(it, FindingVerdict::CouldMatter)).peekable();
     if could.peek().is_some() {
         text += match section.noise_ns {
             Some(_) => {
@@ -40,7 +41,7 @@ fn body(section: &Section<'_>) -> String {
         text.extend(could.map(|finding| described(finding, section)));
     }
     for finding in &audit.findings {
-        if let Verdict::CannotBeRead(path) = &finding.verdict {
+        if let FindingVerdict::CannotBeRead(path) = &finding.verdict {
             let why = words::unread(path, section.is_recorded);
             text += &format!("\ncannot be read: {}: {why}\n", finding.rule.id);
         }
@@ -55,7 +56,7 @@ fn body(section: &Section<'_>) -> String {
 fn described(finding: &Finding, section: &Section<'_>) -> String {
     let rule = &finding.rule;
     let mut text = format!(" {}: {}\n", rule.id, rule.title);
-    if let Verdict::Explains(explained) = &finding.verdict {
+    if let FindingVerdict::Explains(explained) = &finding.verdict {
         text += &format!("   {}\n", words::took(explained, section.noise_ns));
     }
     for (place, changes) in words::places(finding) {

@@ -1,24 +1,24 @@
 //! Words for findings, common to all formats. Files, interrupts and interfaces have foreign names:
 //! each is shown as one line without control characters.
 
-use vmnoise_audit::{Change, Explained, Finding, SinceRun, Verdict};
-use vmnoise_events::Line;
+use vmnoise_audit::{Change, ExplainedNoise, Finding, FindingVerdict, SinceRun};
+use vmnoise_events::ShownLine;
 use vmnoise_host::cpu_list;
 
-use super::Of;
+use super::AuditSubject;
 use crate::units::human;
 
 /// Returns the verdict for labels and for the type of a failed test.
-pub(super) const fn verdict(verdict: &Verdict) -> &'static str {
+pub(super) const fn verdict(verdict: &FindingVerdict) -> &'static str {
     match verdict {
-        Verdict::Explains(_) => "explains",
-        Verdict::CouldMatter => "could-matter",
-        Verdict::CannotBeRead(_) => "cannot-be-read",
+        FindingVerdict::Explains(_) => "explains",
+        FindingVerdict::CouldMatter => "could-matter",
+        FindingVerdict::CannotBeRead(_) => "cannot-be-read",
     }
 }
 
 /// Returns the machine and its audited CPUs.
-pub(super) fn machine(of: &Of) -> String {
+pub(super) fn machine(of: &AuditSubject) -> String {
     let then = of.recorded_at.iter();
     let rest = match of.is_here {
         true => " (settings that the recording lacks: as they are now)",
@@ -35,7 +35,7 @@ pub(super) fn machine(of: &Of) -> String {
 
 /// Formats an explanation with the three largest culprits: `explains up to 9.069 ms (3.6 %):
 /// preempted bash:5837 2.198 ms`.
-pub(super) fn took(explained: &Explained, noise_ns: Option<u64>) -> String {
+pub(super) fn took(explained: &ExplainedNoise, noise_ns: Option<u64>) -> String {
     let percent = explained.ns as f64 * 100.0 / noise_ns.unwrap_or(0).max(1) as f64;
     let who = explained.who.iter().take(3);
     let who: Vec<String> = who
@@ -53,7 +53,7 @@ pub(super) fn took(explained: &Explained, noise_ns: Option<u64>) -> String {
 
 /// Returns each place, for example `/proc/irq/25/effective_affinity_list (ACPI:Ged): 1`, with its
 /// remedy. Consecutive places with the same remedy get it once, after the last of them.
-pub(super) fn places(finding: &Finding) -> impl Iterator<Item = (Line, Vec<Line>)> + '_ {
+pub(super) fn places(finding: &Finding) -> impl Iterator<Item = (ShownLine, Vec<ShownLine>)> + '_ {
     let changes = &finding.changes;
     let places = finding.bad.iter().zip(changes).enumerate();
     places.map(|(place, (bad, change))| {
@@ -83,7 +83,7 @@ fn path(path: &str) -> String {
     }
 }
 
-fn changed(change: &Change) -> Vec<Line> {
+fn changed(change: &Change) -> Vec<ShownLine> {
     let since = change.since_run.iter().map(|it| match it {
         SinceRun::WellNow => "changed since the recording: it is good now".to_owned(),
         SinceRun::SetTo(found) => format!("changed since the recording: now {found}"),
@@ -105,12 +105,12 @@ fn changed(change: &Change) -> Vec<Line> {
         .chain(command)
         .chain(reboot)
         .chain(advice)
-        .map(Line::from)
+        .map(ShownLine::from)
         .collect()
 }
 
 /// Returns why a file could not be read.
-pub(super) fn unread(unread: &str, is_recorded: bool) -> Line {
+pub(super) fn unread(unread: &str, is_recorded: bool) -> ShownLine {
     let why = match is_recorded {
         true => "is not in the recording: record as root",
         false => "may not be read: run as root, and not in a container",

@@ -6,9 +6,9 @@ use std::collections::BTreeMap;
 use anyhow::{Context, Result};
 use jiff::{SignedDuration, Timestamp};
 use serde::Serialize;
-use vmnoise_judge::check::{Judgement, Quantity, Verdict};
+use vmnoise_judge::check::{BudgetLimitResult, LimitVerdict, Quantity};
 
-use super::{Checked, words};
+use super::{CheckResult, words};
 
 #[derive(Debug, Serialize)]
 pub(super) struct Patch {
@@ -16,19 +16,19 @@ pub(super) struct Patch {
 }
 
 /// Returns the patch; the verdict "cannot tell" counts as no success.
-pub(super) fn patch(checked: &Checked<'_>) -> Result<Patch> {
+pub(super) fn patch(checked: &CheckResult<'_>) -> Result<Patch> {
     let judged = &checked.judged;
     let evidence = checked.evidence;
     let started_at: Timestamp = evidence
         .facts
         .started_at
         .parse()
-        .context("the begin of the run")?;
+        .context("reading when the run started")?;
     let length = SignedDuration::from_nanos(i64::try_from(evidence.length_ns).unwrap_or(i64::MAX));
     let ended_at = started_at
         .checked_add(length)
-        .context("the end of the run")?;
-    let is_good = matches!(judged.verdict, Verdict::Pass | Verdict::Warn);
+        .context("computing when the run ended")?;
+    let is_good = matches!(judged.verdict, LimitVerdict::Pass | LimitVerdict::Warn);
     let mut data = BTreeMap::from([
         ("status.succeeded", is_good.to_string()),
         (
@@ -53,13 +53,16 @@ pub(super) fn patch(checked: &Checked<'_>) -> Result<Patch> {
     Ok(Patch { data })
 }
 
-fn reason(checked: &Checked<'_>) -> String {
+fn reason(checked: &CheckResult<'_>) -> String {
     let judged = &checked.judged;
-    let open = |it: &&Judgement| it.verdict > Verdict::Warn;
+    let open = |it: &&BudgetLimitResult| it.verdict > LimitVerdict::Warn;
     let of_limits = judged.judgements.iter().filter(open).flat_map(|it| {
-        let quantity = &it.requirement.quantity;
+        let mut limit = it.requirement.quantity.to_string();
+        if let Some(cpu) = it.cpu {
+            limit += &format!(" on CPU {cpu}");
+        }
         let why = words::why(checked, it);
-        let why = why.into_iter().map(move |why| format!("{quantity}: {why}"));
+        let why = why.into_iter().map(|why| format!("{limit}: {why}"));
         why.collect::<Vec<_>>()
     });
     let of_run = judged.reasons.iter().map(ToString::to_string);

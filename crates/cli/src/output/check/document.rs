@@ -2,16 +2,16 @@
 
 use serde::Serialize;
 use vmnoise_events::coverage::BlindSpot;
-use vmnoise_judge::check::{Blame, Judgement, Reason, Verdict};
+use vmnoise_judge::check::{Blame, BudgetLimitResult, LimitVerdict, Reason};
 
-use super::Checked;
-use crate::output::json::{Recorded, unit};
+use super::CheckResult;
+use crate::output::json::{DocumentSubject, unit};
 
 #[derive(Debug, Serialize)]
 pub(super) struct Document<'a> {
     schema: &'static str,
     tool_version: &'static str,
-    verdict: Verdict,
+    verdict: LimitVerdict,
     run: Run<'a>,
     limits: Vec<Limit<'a>>,
     reasons: Vec<InWords<'a>>,
@@ -21,7 +21,7 @@ pub(super) struct Document<'a> {
 #[derive(Debug, Serialize)]
 struct Run<'a> {
     #[serde(flatten)]
-    recorded: Recorded<'a>,
+    recorded: DocumentSubject<'a>,
     length_ns: u64,
     values: u64,
 }
@@ -33,7 +33,8 @@ struct Limit<'a> {
     at_most: f64,
     warn_above: Option<f64>,
     value: Option<f64>,
-    verdict: Verdict,
+    cpu: Option<u32>,
+    verdict: LimitVerdict,
     reasons: Vec<InWords<'a>>,
     blame: &'a [Blame],
 }
@@ -52,14 +53,14 @@ enum InWords<'a> {
 }
 
 impl<'a> Document<'a> {
-    pub(super) fn new(checked: &'a Checked<'_>) -> Document<'a> {
+    pub(super) fn new(checked: &'a CheckResult<'_>) -> Document<'a> {
         let (judged, evidence) = (&checked.judged, checked.evidence);
         Document {
             schema: "vmnoise.verdict/1",
             tool_version: env!("CARGO_PKG_VERSION"),
             verdict: judged.verdict,
             run: Run {
-                recorded: Recorded::new(&checked.file, &evidence.facts),
+                recorded: DocumentSubject::new(&checked.file, &evidence.facts),
                 length_ns: evidence.length_ns,
                 values: evidence.count(),
             },
@@ -71,7 +72,7 @@ impl<'a> Document<'a> {
 }
 
 impl<'a> Limit<'a> {
-    fn new(judgement: &'a Judgement) -> Limit<'a> {
+    fn new(judgement: &'a BudgetLimitResult) -> Limit<'a> {
         let requirement = &judgement.requirement;
         Limit {
             figure: requirement.quantity.to_string(),
@@ -79,6 +80,7 @@ impl<'a> Limit<'a> {
             at_most: requirement.at_most,
             warn_above: requirement.warn_above,
             value: judgement.value,
+            cpu: judgement.cpu,
             verdict: judgement.verdict,
             reasons: judgement.reasons.iter().map(InWords::new).collect(),
             blame: &judgement.blame,

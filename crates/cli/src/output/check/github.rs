@@ -1,18 +1,18 @@
 //! Verdict as workflow commands for GitHub, one per line; the run shows them as annotations.
 
-use vmnoise_judge::check::Verdict;
+use vmnoise_judge::check::LimitVerdict;
 
-use super::{Checked, words};
+use super::{CheckResult, words};
 
 /// Renders one annotation for each limit, or one for the whole run if there is no limit.
-pub(super) fn render(checked: &Checked<'_>) -> String {
+pub(super) fn render(checked: &CheckResult<'_>) -> String {
     let judged = &checked.judged;
     let about_run: Vec<String> = judged.reasons.iter().map(ToString::to_string).collect();
     let mut text = String::new();
     for judgement in &judged.judgements {
         let quantity = &judgement.requirement.quantity;
         let at_most = words::value(Some(judgement.requirement.at_most), quantity.unit());
-        let has = words::value(judgement.value, quantity.unit());
+        let has = words::has(judgement);
         let mut said = vec![format!("{quantity} is {has}, limit {at_most}")];
         said.extend(words::why(checked, judgement));
         said.extend(about_run.iter().cloned());
@@ -25,11 +25,16 @@ pub(super) fn render(checked: &Checked<'_>) -> String {
     text
 }
 
-fn annotation(verdict: Verdict, what: &str, checked: &Checked<'_>, said: &[String]) -> String {
+fn annotation(
+    verdict: LimitVerdict,
+    what: &str,
+    checked: &CheckResult<'_>,
+    said: &[String],
+) -> String {
     let command = match verdict {
-        Verdict::Pass => "notice",
-        Verdict::Warn | Verdict::CannotTell => "warning",
-        Verdict::Fail => "error",
+        LimitVerdict::Pass => "notice",
+        LimitVerdict::Warn | LimitVerdict::CannotTell => "warning",
+        LimitVerdict::Fail => "error",
     };
     let title = format!("vmnoise {what}: {}", words::verdict(verdict));
     let message = format!("{}: {}", checked.file, said.join("\n"));

@@ -1,22 +1,22 @@
 //! Verdict as JUnit XML: a test case for each limit.
 
 use anyhow::Result;
-use vmnoise_judge::check::{Judgement, Verdict};
+use vmnoise_judge::check::{BudgetLimitResult, LimitVerdict};
 
-use super::{Checked, words};
-use crate::output::junit::{self, Case, Outcome, Suite};
+use super::{CheckResult, words};
+use crate::output::junit::{self, Case, CaseOutcome, TestSuite};
 
 /// Renders the document; an additional case says whether the run itself is good enough for any
 /// verdict.
-pub(super) fn render(checked: &Checked<'_>) -> Result<String> {
+pub(super) fn render(checked: &CheckResult<'_>) -> Result<String> {
     let mut cases = vec![of_run(checked)];
     let judgements = checked.judged.judgements.iter();
     cases.extend(judgements.map(|it| of_limit(checked, it)));
     let name = format!("vmnoise check {}", checked.file);
-    junit::render(&[Suite { name, cases }])
+    junit::render(&[TestSuite { name, cases }])
 }
 
-fn of_run(checked: &Checked<'_>) -> Case {
+fn of_run(checked: &CheckResult<'_>) -> Case {
     let judged = &checked.judged;
     let mut said: Vec<String> = judged.reasons.iter().map(ToString::to_string).collect();
     said.extend(words::ask_for(checked));
@@ -29,10 +29,10 @@ fn of_run(checked: &Checked<'_>) -> Case {
     }
 }
 
-fn of_limit(checked: &Checked<'_>, judgement: &Judgement) -> Case {
+fn of_limit(checked: &CheckResult<'_>, judgement: &BudgetLimitResult) -> Case {
     let quantity = &judgement.requirement.quantity;
     let at_most = words::value(Some(judgement.requirement.at_most), quantity.unit());
-    let has = words::value(judgement.value, quantity.unit());
+    let has = words::has(judgement);
     Case {
         name: format!("{quantity} at most {at_most}"),
         outcome: outcome(judgement.verdict),
@@ -42,10 +42,10 @@ fn of_limit(checked: &Checked<'_>, judgement: &Judgement) -> Case {
     }
 }
 
-const fn outcome(verdict: Verdict) -> Outcome {
+const fn outcome(verdict: LimitVerdict) -> CaseOutcome {
     match verdict {
-        Verdict::Pass | Verdict::Warn => Outcome::Good,
-        Verdict::Fail => Outcome::Failed,
-        Verdict::CannotTell => Outcome::Unknown,
+        LimitVerdict::Pass | LimitVerdict::Warn => CaseOutcome::Good,
+        LimitVerdict::Fail => CaseOutcome::Failed,
+        LimitVerdict::CannotTell => CaseOutcome::Unknown,
     }
 }

@@ -1,13 +1,13 @@
 //! Verdict as LAVA signals: lines in the log of a device under test, which the dispatcher turns
 //! into results.
 
-use vmnoise_judge::check::{Judgement, Verdict};
+use vmnoise_judge::check::{BudgetLimitResult, LimitVerdict};
 use vmnoise_judge::compare::Unit;
 
-use super::Checked;
+use super::CheckResult;
 
 /// Renders a test case for each limit, and one for all limits together.
-pub(super) fn render(checked: &Checked<'_>) -> String {
+pub(super) fn render(checked: &CheckResult<'_>) -> String {
     let judged = &checked.judged;
     let mut text: String = judged.judgements.iter().map(signal).collect();
     let result = result(judged.verdict);
@@ -15,7 +15,7 @@ pub(super) fn render(checked: &Checked<'_>) -> String {
     text
 }
 
-fn signal(judgement: &Judgement) -> String {
+fn signal(judgement: &BudgetLimitResult) -> String {
     let quantity = &judgement.requirement.quantity;
     let measured = judgement.value.map(|value| match quantity.unit() {
         Unit::Nanoseconds => format!(" MEASUREMENT={} UNITS=ns", value.round()),
@@ -38,10 +38,10 @@ fn id(name: &str) -> String {
         .collect()
 }
 
-const fn result(verdict: Verdict) -> &'static str {
+const fn result(verdict: LimitVerdict) -> &'static str {
     match verdict {
-        Verdict::Pass | Verdict::Warn => "pass",
-        Verdict::Fail => "fail",
-        Verdict::CannotTell => "unknown",
+        LimitVerdict::Pass | LimitVerdict::Warn => "pass",
+        LimitVerdict::Fail => "fail",
+        LimitVerdict::CannotTell => "unknown",
     }
 }

@@ -9,25 +9,25 @@ mod text;
 mod words;
 
 use anyhow::Result;
-use vmnoise_judge::check::{Evidence, Judged};
+use vmnoise_judge::check::{BudgetEvidence, CheckVerdict};
 
 use super::format::CheckFormat;
 
 /// Verdict on a recording.
-pub struct Checked<'a> {
+pub struct CheckResult<'a> {
     /// Path of the recording.
     pub file: String,
     /// Verdict.
-    pub judged: Judged,
+    pub judged: CheckVerdict,
     /// Evidence for the verdict.
-    pub evidence: &'a Evidence,
+    pub evidence: &'a BudgetEvidence,
 }
 
 /// Renders the result; ends with a newline.
 ///
 /// # Errors
 /// If it cannot be written in this format.
-pub fn render(format: CheckFormat, checked: &Checked<'_>) -> Result<Vec<u8>> {
+pub fn render(format: CheckFormat, checked: &CheckResult<'_>) -> Result<Vec<u8>> {
     Ok(match format {
         CheckFormat::Text => text::render(checked).into_bytes(),
         CheckFormat::Json => {

@@ -1,10 +1,10 @@
 //! Verdict as text for people.
 
-use super::{Checked, words};
+use super::{CheckResult, words};
 use crate::output::table;
 
 /// Renders the verdict; ends with a newline.
-pub(super) fn render(checked: &Checked<'_>) -> String {
+pub(super) fn render(checked: &CheckResult<'_>) -> String {
     let judged = &checked.judged;
     let mut text = format!(
         "{}: {}: {}\n",
@@ -13,15 +13,21 @@ pub(super) fn render(checked: &Checked<'_>) -> String {
         words::run(checked)
     );
     if !judged.judgements.is_empty() {
+        let has_cpus = judged.judgements.iter().any(|it| it.cpu.is_some());
         text += &table::of(&judged.judgements, |it| {
-            it.words("limit of", |it| it.requirement.quantity.to_string().into())
+            let it = it
+                .words("limit of", |it| it.requirement.quantity.to_string().into())
                 .figure("at most", |it| {
                     words::value(Some(it.requirement.at_most), it.requirement.quantity.unit())
                 })
                 .figure("has", |it| {
                     words::value(it.value, it.requirement.quantity.unit())
-                })
-                .name("", |it| Some(words::verdict(it.verdict)))
+                });
+            let it = match has_cpus {
+                true => it.count("CPU", |it| it.cpu.map(u64::from)),
+                false => it,
+            };
+            it.name("", |it| Some(words::verdict(it.verdict)))
         });
     }
     for (line, limits) in &whys(checked) {
@@ -37,7 +43,7 @@ pub(super) fn render(checked: &Checked<'_>) -> String {
 }
 
 /// Returns each explanation with its limits: one gap may break several limits.
-fn whys(checked: &Checked<'_>) -> Vec<(String, Vec<String>)> {
+fn whys(checked: &CheckResult<'_>) -> Vec<(String, Vec<String>)> {
     let mut whys: Vec<(String, Vec<String>)> = Vec::new();
     for judgement in &checked.judged.judgements {
         let limit = judgement.requirement.quantity.to_string();

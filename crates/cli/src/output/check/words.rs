@@ -2,20 +2,20 @@
 
 use std::time::Duration;
 
-use vmnoise_events::Workload;
-use vmnoise_judge::check::{Blame, Judgement, Reason, Verdict};
+use vmnoise_events::MeasuringCommand;
+use vmnoise_judge::check::{Blame, BudgetLimitResult, LimitVerdict, Reason};
 use vmnoise_judge::compare::Unit;
 
-use super::Checked;
+use super::CheckResult;
 use crate::units::{human, rough};
 
 /// Returns the name of a verdict in all formats but JSON.
-pub const fn verdict(verdict: Verdict) -> &'static str {
+pub const fn verdict(verdict: LimitVerdict) -> &'static str {
     match verdict {
-        Verdict::Pass => "PASS",
-        Verdict::Warn => "WARN",
-        Verdict::Fail => "FAIL",
-        Verdict::CannotTell => "CANNOT TELL",
+        LimitVerdict::Pass => "PASS",
+        LimitVerdict::Warn => "WARN",
+        LimitVerdict::Fail => "FAIL",
+        LimitVerdict::CannotTell => "CANNOT TELL",
     }
 }
 
@@ -29,14 +29,24 @@ pub fn value(value: Option<f64>, unit: Unit) -> String {
     }
 }
 
+/// Returns the figure of a judgement with its unit, and the CPU that decided, if one did:
+/// `8.071 ms on CPU 3`.
+pub fn has(judgement: &BudgetLimitResult) -> String {
+    let has = value(judgement.value, judgement.requirement.quantity.unit());
+    match judgement.cpu {
+        Some(cpu) => format!("{has} on CPU {cpu}"),
+        None => has,
+    }
+}
+
 /// Returns the data that were checked: `osnoise on CPU 1,3 for 10.000 s: 1234 gaps of 1000 ns and
 /// more`.
-pub fn run(checked: &Checked<'_>) -> String {
+pub fn run(checked: &CheckResult<'_>) -> String {
     let evidence = checked.evidence;
     let facts = &evidence.facts;
     let cpus: Vec<String> = facts.options.cpus.iter().map(u32::to_string).collect();
     let values = match facts.workload {
-        Workload::Timerlat => "wake-ups".to_owned(),
+        MeasuringCommand::Timerlat => "wake-ups".to_owned(),
         _ => format!("gaps of {} and more", human(facts.options.threshold_ns)),
     };
     format!(
@@ -50,7 +60,7 @@ pub fn run(checked: &Checked<'_>) -> String {
 
 /// Returns the reasons of the verdict on a limit and the culprits; empty if there is nothing to
 /// add.
-pub fn why(checked: &Checked<'_>, judgement: &Judgement) -> Vec<String> {
+pub fn why(checked: &CheckResult<'_>, judgement: &BudgetLimitResult) -> Vec<String> {
     // FAIL already says that the figure is above its limit.
     let reasons = judgement.reasons.iter().filter(|it| **it != Reason::Above);
     let mut lines: Vec<String> = reasons.map(Reason::to_string).collect();
@@ -60,13 +70,13 @@ pub fn why(checked: &Checked<'_>, judgement: &Judgement) -> Vec<String> {
     lines
 }
 
-fn blame(checked: &Checked<'_>, judgement: &Judgement) -> String {
+fn blame(checked: &CheckResult<'_>, judgement: &BudgetLimitResult) -> String {
     let took: Vec<String> = judgement.blame.iter().map(took).collect();
     let took = took.join(", ");
-    let worst = checked.evidence.worst();
-    match worst.filter(|_| judgement.requirement.quantity.is_of_latencies()) {
+    let worst = checked.evidence.worst(judgement.cpu);
+    match worst.filter(|_| judgement.requirement.quantity.is_broken_by_the_longest()) {
         Some(worst) => format!(
-            "the longest, {} on CPU {}, {} after the begin: {took}",
+            "the longest, {} on CPU {}, {} after the start: {took}",
             human(worst.dur_ns),
             worst.cpu,
             human(worst.at_ns)
@@ -82,17 +92,19 @@ fn took(blame: &Blame) -> String {
     }
 }
 
-/// Returns how long to measure, if a longer run would help.
-pub fn ask_for(checked: &Checked<'_>) -> Option<String> {
+/// Returns how long to measure, if a longer run would help. It promises a verdict only if no limit
+/// waits for bursts that this run did not meet: a longer run meets them, or does not.
+pub fn ask_for(checked: &CheckResult<'_>) -> Option<String> {
     let judged = &checked.judged;
     let whole_seconds = judged.ask_for_ns?.div_ceil(1_000_000_000);
     let time = rough(Duration::from_secs(whole_seconds));
-    let all = judged.judgements.iter().flat_map(|it| &it.reasons);
-    let mut few = all.filter(|reason| matches!(reason, Reason::TooFew { .. }));
-    Some(match few.next() {
-        Some(_) => format!(
-            "measure for {time} ({whole_seconds}s): twice that decides in nine cases of ten"
+    let all = || judged.judgements.iter().flat_map(|it| &it.reasons);
+    let is_few = |it: &Reason| matches!(it, Reason::TooFew { .. } | Reason::TooShort { .. });
+    let is_unmet = |it: &Reason| matches!(it, Reason::Unmet { .. });
+    Some(match all().any(is_few) && !all().any(is_unmet) {
+        true => format!(
+            "measure for {time} ({whole_seconds}s); twice that gives a verdict in 90 % of cases"
         ),
-        None => format!("measure for {time} ({whole_seconds}s)"),
+        false => format!("measure for {time} ({whole_seconds}s)"),
     })
 }

@@ -4,11 +4,11 @@ use std::borrow::Cow;
 
 use serde::Serialize;
 use vmnoise_events::coverage::{BlindSpot, Coverage};
-use vmnoise_judge::compare::{Kind, Verdict};
+use vmnoise_judge::compare::{ComparisonVerdict, RecordingKind};
 
 use super::groups_document::GroupsOf;
-use super::{Compared, Comparison, Run};
-use crate::output::json::{Recorded, unit};
+use super::{ComparedRun, Comparison, ComparisonResult};
+use crate::output::json::{DocumentSubject, unit};
 
 #[derive(Debug, Serialize)]
 pub(super) struct Document<'a> {
@@ -26,7 +26,7 @@ pub(super) struct Document<'a> {
 #[derive(Debug, Serialize)]
 struct RunOf<'a> {
     #[serde(flatten)]
-    recorded: Recorded<'a>,
+    recorded: DocumentSubject<'a>,
     runtime_ns: u64,
     gaps_ns: Option<u64>,
     windows: usize,
@@ -51,7 +51,7 @@ struct FigureOf<'a> {
     shift: Option<f64>,
     delta: Option<f64>,
     p: Option<f64>,
-    verdict: Verdict,
+    verdict: ComparisonVerdict,
 }
 
 #[derive(Debug, Serialize)]
@@ -65,8 +65,8 @@ struct ConditionOf<'a> {
 }
 
 impl<'a> Document<'a> {
-    pub(super) fn new(compared: &'a Compared) -> Document<'a> {
-        let Compared {
+    pub(super) fn new(compared: &'a ComparisonResult) -> Document<'a> {
+        let ComparisonResult {
             kind,
             threshold_ns,
             window_ns,
@@ -92,7 +92,7 @@ impl<'a> Document<'a> {
             schema: "vmnoise.compare/1",
             tool_version: env!("CARGO_PKG_VERSION"),
             of: kind.name(),
-            threshold_ns: (*kind == Kind::Gaps).then_some(*threshold_ns),
+            threshold_ns: (*kind == RecordingKind::Gaps).then_some(*threshold_ns),
             window_ns: *window_ns,
             runs: runs.iter().map(RunOf::new).collect(),
             comparisons: comparisons
@@ -120,14 +120,14 @@ impl<'a> Document<'a> {
 }
 
 impl<'a> RunOf<'a> {
-    fn new(run: &'a Run) -> RunOf<'a> {
-        let Run {
+    fn new(run: &'a ComparedRun) -> RunOf<'a> {
+        let ComparedRun {
             file,
             facts,
             measured,
         } = run;
         RunOf {
-            recorded: Recorded::new(file, facts),
+            recorded: DocumentSubject::new(file, facts),
             runtime_ns: measured.runtime_ns,
             gaps_ns: measured.gaps_ns,
             windows: measured.windows,

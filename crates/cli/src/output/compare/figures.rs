@@ -1,11 +1,11 @@
 //! Formats of figures for people.
 
-use vmnoise_judge::compare::{Figure, Unit};
+use vmnoise_judge::compare::{ComparedFigure, Unit};
 
 use crate::units::human;
 
 /// Returns the name of a figure with its unit.
-pub(super) fn titled(figure: &Figure) -> String {
+pub(super) fn titled(figure: &ComparedFigure) -> String {
     format!("{}{}", figure.name(), sign(figure.unit()))
 }
 

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 use serde::Serialize;
-use vmnoise_judge::compare::{GroupRow, GroupVerdict, Interval, LEVEL};
+use vmnoise_judge::compare::{GroupRow, GroupVerdict, LEVEL, ShiftInterval};
 
 use super::TwoGroups;
 use crate::output::json::unit;
@@ -32,7 +32,7 @@ struct FigureOf<'a> {
     median_before: Option<f64>,
     median_after: Option<f64>,
     shift: Option<f64>,
-    interval: Option<Interval>,
+    interval: Option<ShiftInterval>,
     p: Option<f64>,
     corrected_p: Option<f64>,
     verdict: GroupVerdict,

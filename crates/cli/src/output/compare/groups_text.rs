@@ -1,6 +1,6 @@
 //! Comparison of two groups of runs as text for people.
 
-use vmnoise_judge::compare::{GroupRow, GroupVerdict, Groups, Interval, LEVEL};
+use vmnoise_judge::compare::{GroupRow, GroupVerdict, Groups, LEVEL, ShiftInterval};
 
 use super::TwoGroups;
 use super::figures::{chance, signed, titled, value};
@@ -27,7 +27,7 @@ pub(super) fn render(of: &TwoGroups) -> String {
             })
             .name("", |row| verdict(row.verdict))
     });
-    let mut text = format!("\nAfter beside before: medians of runs\n{figures}");
+    let mut text = format!("\nAfter compared with before: medians of runs\n{figures}");
     for note in notes(of) {
         text += &format!("\n{note}\n");
     }
@@ -43,8 +43,8 @@ fn notes(of: &TwoGroups) -> Vec<String> {
     }
     if of.is_one_after_the_other {
         notes.push(
-            "All runs before the change began before any after it: what else changed meanwhile is not \
-             told from it. Take turns: before, after, before, after."
+            "All runs before the change began earlier than all runs after it, so another change in that \
+             time looks like this one. Alternate the runs: before, after, before, after."
                 .into(),
         );
     }
@@ -54,12 +54,12 @@ fn notes(of: &TwoGroups) -> Vec<String> {
 /// Returns why no difference can be found, and how many runs would be enough.
 fn too_few(groups: &Groups) -> String {
     let needed = match groups.needed {
-        Some(needed) => format!("it takes {needed} runs in each group"),
-        None => "it takes more runs than can be compared".into(),
+        Some(needed) => format!("each group needs {needed} runs"),
+        None => "more runs are needed than can be compared".into(),
     };
     format!(
-        "Too few runs to tell: the least p that so many can have is {}, and with {} figures tested at \
-         once it has to be {} or less; {needed}.",
+        "Too few runs for a verdict: the least p that they can have is {}, but for {} tested figures it \
+         must be {} or less; {needed}.",
         chance(groups.least_p),
         groups.tested,
         chance(LEVEL / groups.tested as f64),
@@ -70,7 +70,7 @@ fn median(row: &GroupRow, of: impl Fn((f64, f64)) -> f64) -> String {
     value(row.medians.map(of), row.figure.unit())
 }
 
-fn bound(row: &GroupRow, of: impl Fn(Interval) -> f64) -> String {
+fn bound(row: &GroupRow, of: impl Fn(ShiftInterval) -> f64) -> String {
     let unit = row.figure.unit();
     row.interval.map_or("-".into(), |it| signed(of(it), unit))
 }

@@ -9,18 +9,18 @@ mod text;
 
 use anyhow::Result;
 use vmnoise_events::RunFacts;
-use vmnoise_judge::compare::{Answer, Groups, Kind, Measured, Row, Unit};
+use vmnoise_judge::compare::{ConditionAnswer, FigureRow, Groups, RecordingKind, RunFigures, Unit};
 
 use crate::output::format::CompareFormat;
 
 /// Recording that was read.
-pub struct Run {
+pub struct ComparedRun {
     /// Path of the recording.
     pub file: String,
     /// Facts of its run.
     pub facts: RunFacts,
     /// Its figures.
-    pub measured: Measured,
+    pub measured: RunFigures,
 }
 
 /// Comparison of the first run with another one.
@@ -28,7 +28,7 @@ pub struct Comparison {
     /// Index of the other run.
     pub second: usize,
     /// All figures.
-    pub rows: Vec<Row>,
+    pub rows: Vec<FigureRow>,
 }
 
 /// Comparison of two groups: the first runs, and the others.
@@ -55,7 +55,7 @@ impl TwoGroups {
 }
 
 /// Condition, and the answer for one run.
-pub struct Checked {
+pub struct CheckedCondition {
     /// Condition as the user typed it.
     pub condition: String,
     /// Index of the run.
@@ -63,32 +63,32 @@ pub struct Checked {
     /// Unit of the run's figure.
     pub unit: Unit,
     /// Answer for this run.
-    pub answer: Answer,
+    pub answer: ConditionAnswer,
 }
 
 /// Result of `compare`.
-pub struct Compared {
+pub struct ComparisonResult {
     /// Kind of the recordings.
-    pub kind: Kind,
+    pub kind: RecordingKind,
     /// Threshold in nanoseconds; shorter gaps are left out of every run.
     pub threshold_ns: u64,
     /// Length of a window, nanoseconds.
     pub window_ns: u64,
     /// Recordings.
-    pub runs: Vec<Run>,
+    pub runs: Vec<ComparedRun>,
     /// Comparisons, one for each recording but the first; empty for groups.
     pub comparisons: Vec<Comparison>,
     /// Groups, if two were named.
     pub groups: Option<TwoGroups>,
     /// Conditions, one entry for each recording tested.
-    pub checks: Vec<Checked>,
+    pub checks: Vec<CheckedCondition>,
 }
 
 /// Prints the result.
 ///
 /// # Errors
 /// If stdout cannot be written.
-pub fn print(format: CompareFormat, compared: &Compared) -> Result<()> {
+pub fn print(format: CompareFormat, compared: &ComparisonResult) -> Result<()> {
     let out = match format {
         CompareFormat::Text => text::render(compared).into_bytes(),
         CompareFormat::Json => {

@@ -1,22 +1,27 @@
 //! Comparison as a page for a browser.
 
 use anyhow::Result;
-use vmnoise_report::{Beside, ComparePage, GroupsBeside, Judged, Recording};
+use vmnoise_report::{
+    ComparePage, ComparedRecording, ConditionResult, GroupsBeside, RecordingComparison,
+};
 
-use super::Compared;
+use super::ComparisonResult;
 
 /// Renders the page.
-pub(super) fn render(compared: &Compared) -> Result<String> {
-    let runs = compared.runs.iter().map(|run| Recording {
+pub(super) fn render(compared: &ComparisonResult) -> Result<String> {
+    let runs = compared.runs.iter().map(|run| ComparedRecording {
         file: &run.file,
         facts: &run.facts,
         measured: &run.measured,
     });
-    let pairs = compared.comparisons.iter().map(|comparison| Beside {
-        second: comparison.second,
-        rows: &comparison.rows,
-    });
-    let judged = compared.checks.iter().map(|check| Judged {
+    let pairs = compared
+        .comparisons
+        .iter()
+        .map(|comparison| RecordingComparison {
+            second: comparison.second,
+            rows: &comparison.rows,
+        });
+    let judged = compared.checks.iter().map(|check| ConditionResult {
         condition: &check.condition,
         run: check.run,
         value: check.answer.value,

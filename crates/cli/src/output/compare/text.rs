@@ -1,16 +1,16 @@
 //! Comparison as text for people.
 
 use vmnoise_events::coverage::Question;
-use vmnoise_judge::compare::{Figure, Kind, Verdict};
+use vmnoise_judge::compare::{ComparedFigure, ComparisonVerdict, RecordingKind};
 
 use super::figures::{chance, sign, signed, titled, value};
-use super::{Compared, Comparison, Run, groups_text};
+use super::{ComparedRun, Comparison, ComparisonResult, groups_text};
 use crate::output::table;
 use crate::units::{human, seconds};
 
 /// Renders the comparison; ends with a newline.
-pub(super) fn render(compared: &Compared) -> String {
-    let Compared {
+pub(super) fn render(compared: &ComparisonResult) -> String {
+    let ComparisonResult {
         kind,
         threshold_ns,
         window_ns,
@@ -20,15 +20,15 @@ pub(super) fn render(compared: &Compared) -> String {
         checks,
     } = compared;
     let what = match kind {
-        Kind::Gaps => format!("Gaps of {} and more", human(*threshold_ns)),
-        Kind::Wakeups => "Wake-ups".into(),
-        Kind::Exits => "Exits".into(),
+        RecordingKind::Gaps => format!("Gaps of {} and more", human(*threshold_ns)),
+        RecordingKind::Wakeups => "Wake-ups".into(),
+        RecordingKind::Exits => "Exits".into(),
     };
     let mut text = match groups {
         None => format!("{what}, in windows of {}\n", human(*window_ns)),
         Some(_) => format!("{what}, run by run\n"),
     };
-    let lettered: Vec<(usize, &Run)> = runs.iter().enumerate().collect();
+    let lettered: Vec<(usize, &ComparedRun)> = runs.iter().enumerate().collect();
     text += &table::of(&lettered, |it| {
         it.words("", |(at, _)| letter(*at).into())
             .each(groups, |it, groups| {
@@ -46,11 +46,23 @@ pub(super) fn render(compared: &Compared) -> String {
     if let Some(groups) = groups {
         text += &groups_text::render(groups);
     } else if comparisons.is_empty() {
-        text += &format!("\nIts figures\n{}", alone(&runs[0]));
+        text += &format!("\nFigures\n{}", alone(&runs[0]));
     }
     for comparison in comparisons {
         let (first, second) = (letter(0), letter(comparison.second));
-        text += &format!("\n{second} beside {first}\n{}", side_by_side(comparison));
+        text += &format!(
+            "\n{second} compared with {first}\n{}",
+            side_by_side(comparison)
+        );
+    }
+    let is_different = |it: &Comparison| {
+        it.rows
+            .iter()
+            .any(|row| row.verdict == ComparisonVerdict::Different)
+    };
+    if comparisons.iter().any(is_different) {
+        text += " different: these two runs differ by more than their windows do; several runs show whether a change made \
+                 the difference (--before A1 A2 … --after B1 B2 …)\n";
     }
     if !checks.is_empty() {
         text += "\nConditions\n";
@@ -113,20 +125,20 @@ fn side_by_side(comparison: &Comparison) -> String {
     })
 }
 
-fn alone(run: &Run) -> String {
-    let found = |it: Figure| Some((run.measured.figure(&it).filter(|it| *it != 0.0)?, it));
+fn alone(run: &ComparedRun) -> String {
+    let found = |it: ComparedFigure| Some((run.measured.figure(&it).filter(|it| *it != 0.0)?, it));
     let figures = run.measured.figures().into_iter().filter_map(found);
-    let figures: Vec<(f64, Figure)> = figures.collect();
+    let figures: Vec<(f64, ComparedFigure)> = figures.collect();
     table::of(&figures, |it| {
         it.words("", |(_, figure)| titled(figure).into())
             .figure("A", |(found, figure)| value(Some(*found), figure.unit()))
     })
 }
 
-const fn verdict(verdict: Verdict) -> &'static str {
+const fn verdict(verdict: ComparisonVerdict) -> &'static str {
     match verdict {
-        Verdict::Different => "different",
-        Verdict::NotShown => "not shown",
-        Verdict::Untested => "",
+        ComparisonVerdict::Different => "different",
+        ComparisonVerdict::NotShown => "not shown",
+        ComparisonVerdict::Untested => "",
     }
 }

@@ -7,19 +7,19 @@ use vmnoise_events::coverage::Coverage;
 use vmnoise_events::{ProbeStatus, RunFacts};
 use vmnoise_explain::{ExitsRun, ExitsSummary, Losses};
 
-use super::longest::Longest;
+use super::longest::LongestExitRow;
 use crate::output::json::Head;
 use crate::run::FeedReport;
 
 /// Whole result.
 #[derive(Debug, Serialize)]
-pub struct Document<'a> {
+pub struct ExitsDocument<'a> {
     #[serde(flatten)]
     head: Head<'a>,
     measured_ns: u64,
     #[serde(flatten)]
     exits: &'a ExitsSummary,
-    longest: Vec<Longest<'a>>,
+    longest: Vec<LongestExitRow<'a>>,
     /// Number of exits that were reported one by one; `None` if this was not asked for.
     #[serde(rename = "told")]
     reported: Option<u64>,
@@ -37,19 +37,19 @@ pub struct Document<'a> {
     probe_statuses: &'a [ProbeStatus],
 }
 
-impl<'a> Document<'a> {
+impl<'a> ExitsDocument<'a> {
     /// Creates the document of this run.
     pub fn new(
         facts: &'a RunFacts,
         measured: Duration,
         run: &'a ExitsRun,
         feeds: &'a [FeedReport],
-    ) -> Document<'a> {
-        Document {
+    ) -> ExitsDocument<'a> {
+        ExitsDocument {
             head: Head::new("vmnoise.exits/1", facts),
             measured_ns: u64::try_from(measured.as_nanos()).unwrap_or(u64::MAX),
             exits: &run.exits,
-            longest: run.longest.iter().map(Longest::new).collect(),
+            longest: run.longest.iter().map(LongestExitRow::new).collect(),
             reported: facts.options.trace.then_some(run.reported),
             unnamed_ns: facts.options.trace.then_some(run.unnamed_ns),
             surplus_kvm_ns: run.surplus_kvm_ns,

@@ -19,7 +19,7 @@ type Column = (String, ExitLengths);
 
 /// Options of the histogram.
 #[derive(Debug, Clone, Copy, Args)]
-pub struct Histogram {
+pub struct ExitsHistOptions {
     /// Print one column for each of these
     #[arg(long, value_name = "WHAT", value_enum, default_value_t = Columns::Vcpu)]
     by: Columns,
@@ -37,7 +37,7 @@ enum Columns {
 }
 
 /// Renders the histogram, without the lines about probes and limitations.
-pub fn render(measured: Duration, summary: &ExitsSummary, asked: Histogram) -> String {
+pub fn render(measured: Duration, summary: &ExitsSummary, asked: ExitsHistOptions) -> String {
     let columns = match asked.by {
         Columns::Vcpu => by_vcpu(summary),
         Columns::Reason => by_reason(summary),

@@ -6,7 +6,7 @@ use vmnoise_explain::{LongestExit, NamedPart, NamedPiece};
 
 /// Entry of `longest[]` in `vmnoise.exits/1`.
 #[derive(Debug, Serialize)]
-pub struct Longest<'a> {
+pub struct LongestExitRow<'a> {
     vm: u32,
     name: &'a str,
     vcpu: Option<u32>,
@@ -32,11 +32,11 @@ struct ListedPiece<'a> {
     source: Option<&'a str>,
 }
 
-impl<'a> Longest<'a> {
+impl<'a> LongestExitRow<'a> {
     /// Creates the entry of this exit.
-    pub fn new(longest: &'a LongestExit) -> Longest<'a> {
+    pub fn new(longest: &'a LongestExit) -> LongestExitRow<'a> {
         let (vcpu, exit) = (&longest.exit.vcpu, &longest.exit.exit);
-        Longest {
+        LongestExitRow {
             vm: vcpu.vmm_pid,
             name: &vcpu.vm_name,
             vcpu: vcpu.number,

@@ -23,8 +23,8 @@ use vmnoise_events::RunFacts;
 use vmnoise_explain::{ExitExplainer, ExitsRun, TracedExit};
 
 pub use self::caveats::without_probes;
-use self::document::Document;
-use self::hist::Histogram;
+use self::document::ExitsDocument;
+use self::hist::ExitsHistOptions;
 pub use self::parts::cpus;
 pub use self::top::largest;
 use super::json;
@@ -39,7 +39,7 @@ pub enum Layout {
     /// the run goes on.
     Top(Meanwhile),
     /// Histogram.
-    Hist(Histogram),
+    Hist(ExitsHistOptions),
     /// One line for each exit.
     Trace,
 }
@@ -133,7 +133,9 @@ impl View for ExitsView {
         let mut out = Vec::new();
         match self.format {
             Format::Text => out.extend(self.text(measured, run, feeds).bytes()),
-            Format::Json => json::write(&mut out, &Document::new(facts, measured, run, feeds))?,
+            Format::Json => {
+                json::write(&mut out, &ExitsDocument::new(facts, measured, run, feeds))?
+            }
         }
         super::write(&out)?;
         self.is_empty = run.exits.vms.is_empty();

@@ -6,7 +6,7 @@ use vmnoise_events::{
     ActivityKind, Exit, ExitReason, Isa, Share, ShareMap, Vcpu, VcpuId, Witnesses,
 };
 use vmnoise_explain::{
-    LongestExit, NamedExit, NamedPart, NamedPiece, Noise, TracedExit, exit_shares,
+    LongestExit, NamedExit, NamedPart, NamedPiece, TraceNoise, TracedExit, exit_shares,
 };
 
 use super::{timeline, vm_noise};
@@ -75,7 +75,7 @@ fn piece(share: Share, start_ns: u64, end_ns: u64, name: Option<&str>) -> NamedP
 
 #[test]
 fn the_line_is_that_of_the_thesis_and_goes_on() {
-    let noise = |kind, name: &str, start_ns: u64, net_ns| Noise {
+    let noise = |kind, name: &str, start_ns: u64, net_ns| TraceNoise {
         cpu: 0,
         kind,
         name: name.into(),

@@ -13,7 +13,7 @@ use super::*;
 #[derive(Debug, Parser)]
 struct Asked {
     #[command(flatten)]
-    histogram: Histogram,
+    histogram: ExitsHistOptions,
 }
 
 fn hist(options: &[&str]) -> String {

@@ -1,9 +1,9 @@
 //! Probes and limitations of a join, for both recordings.
 
-use vmnoise_events::Workload;
-use vmnoise_explain::{HostSide, JoinedLatencies, JoinedRun, Pair};
+use vmnoise_events::MeasuringCommand;
+use vmnoise_explain::{HostSide, JoinedLatencies, JoinedRun, VcpuPair};
 
-use super::Joined;
+use super::JoinResult;
 use crate::output::caveats as own;
 use crate::units::human;
 
@@ -16,7 +16,7 @@ fn unbounded_ns(run: &JoinedRun) -> u64 {
 }
 
 /// Renders probe statuses, losses and limitations of both recordings.
-pub fn render(joined: &Joined<'_>) -> String {
+pub fn render(joined: &JoinResult<'_>) -> String {
     let run = joined.run;
     let mut out = format!(
         "\n{}: the guest (its lines call the guest's own kernel the host)\n{}",
@@ -53,7 +53,7 @@ pub fn render(joined: &Joined<'_>) -> String {
         );
     }
     // A microVM has this in its own lines.
-    if joined.guest.workload != Workload::Microvm {
+    if joined.guest.workload != MeasuringCommand::Microvm {
         out += &own::unbounded_kvm(unbounded_ns(run));
     }
     out += &format!(" lost events: {lost_events}{}\n", own::by_kind(losses));
@@ -65,7 +65,7 @@ pub fn render(joined: &Joined<'_>) -> String {
 }
 
 /// Returns the limitation of a pair that is not proven on its own.
-fn caveat(pair: &Pair) -> Option<String> {
+fn caveat(pair: &VcpuPair) -> Option<String> {
     let cpu = pair.cpu;
     match (pair.joined, pair.leans_on) {
         (false, _) => Some(format!(

@@ -1,7 +1,7 @@
 //! Culprits of the guest's long gaps or late wake-ups, over the whole run.
 
 use vmnoise_events::Share;
-use vmnoise_explain::{Culprit, Side};
+use vmnoise_explain::{GuestCulprit, VmSide};
 
 use crate::output::{cells, table};
 use crate::units::human;
@@ -10,14 +10,14 @@ use crate::units::human;
 const LISTED: usize = 20;
 
 /// Titles of the columns: the disturbed events, and the whole of the percentage.
-pub type Words = (&'static str, &'static str);
+pub type CulpritWords = (&'static str, &'static str);
 /// Titles for a workload that observes gaps.
-pub const OF_GAPS: Words = ("gaps", "% of noise");
+pub const OF_GAPS: CulpritWords = ("gaps", "% of noise");
 /// Titles for periodic tasks.
-pub const OF_TASKS: Words = ("wake-ups", "% of latency");
+pub const OF_TASKS: CulpritWords = ("wake-ups", "% of latency");
 
 /// Renders the ranking, largest first.
-pub fn render(culprits: &[Culprit], above_ns: u64, (what, percent): Words) -> String {
+pub fn render(culprits: &[GuestCulprit], above_ns: u64, (what, percent): CulpritWords) -> String {
     let above = human(above_ns);
     let total_ns: u64 = culprits.iter().map(|culprit| culprit.total_ns).sum();
     let (listed, others) = culprits.split_at(culprits.len().min(LISTED));
@@ -44,7 +44,7 @@ pub fn render(culprits: &[Culprit], above_ns: u64, (what, percent): Words) -> St
     out
 }
 
-fn who(culprit: &Culprit) -> String {
+fn who(culprit: &GuestCulprit) -> String {
     let name = match (&culprit.name, culprit.share) {
         (Some(reason), Share::Kvm) => return format!("KVM, exits for {reason}"),
         (Some(reason), Share::Vmm) => return format!("the VMM, exits for {reason}"),
@@ -54,9 +54,9 @@ fn who(culprit: &Culprit) -> String {
         (None, _) => cells::number(None),
     };
     let side = match culprit.side {
-        Side::Guest => "guest",
-        Side::Host => "host",
-        Side::Unknown => return name,
+        VmSide::Guest => "guest",
+        VmSide::Host => "host",
+        VmSide::Unknown => return name,
     };
     match culprit.cpu {
         Some(cpu) => format!("{name} on {side} CPU {cpu}"),

@@ -1,26 +1,26 @@
 //! JSON document `vmnoise.join/1`.
 
 use serde::Serialize;
-use vmnoise_events::{FinishReason, Options, ProbeStatus, RunFacts};
+use vmnoise_events::{FinishReason, ProbeStatus, RunFacts, RunOptions};
 use vmnoise_explain::{
-    Culprit, HostSide, JoinedTotals, Losses, Pair, Pairing, Summary, ThesisSum, Tree,
+    GuestCulprit, HostSide, JoinTree, JoinedTotals, Losses, Pairing, Summary, ThesisSum, VcpuPair,
 };
 
-use super::Joined;
+use super::JoinResult;
 use crate::output::json::Head;
 
 /// Document of a join; the head and the summary are the guest's.
 #[derive(Debug, Serialize)]
-pub struct Document<'a> {
+pub struct JoinDocument<'a> {
     #[serde(flatten)]
     head: Head<'a>,
-    host: Host<'a>,
-    pairs: &'a [Pair],
+    host: HostNotes<'a>,
+    pairs: &'a [VcpuPair],
     pairing: &'a Pairing,
     joined: JoinedTotals,
     above_ns: u64,
-    culprits: &'a [Culprit],
-    trees: &'a [Tree],
+    culprits: &'a [GuestCulprit],
+    trees: &'a [JoinTree],
     thesis: Option<ThesisSum>,
     #[serde(flatten)]
     summary: &'a Summary,
@@ -28,12 +28,12 @@ pub struct Document<'a> {
 
 /// Part of the document about the host's recording.
 #[derive(Debug, Serialize)]
-pub struct Host<'a> {
+pub struct HostNotes<'a> {
     tool_version: &'a str,
     kernel: &'a str,
     hypervisor: Option<&'a str>,
     started_at: &'a str,
-    options: &'a Options,
+    options: &'a RunOptions,
     threshold_ns: u64,
     lost_events: u64,
     late_events: u64,
@@ -44,13 +44,13 @@ pub struct Host<'a> {
     probe_statuses: &'a [ProbeStatus],
 }
 
-impl<'a> Document<'a> {
+impl<'a> JoinDocument<'a> {
     /// Creates the document of this join.
-    pub fn new(joined: &Joined<'a>) -> Document<'a> {
-        let Joined { guest, host, run } = *joined;
-        Document {
+    pub fn new(joined: &JoinResult<'a>) -> JoinDocument<'a> {
+        let JoinResult { guest, host, run } = *joined;
+        JoinDocument {
             head: Head::new("vmnoise.join/1", guest),
-            host: Host::new(host, &run.host),
+            host: HostNotes::new(host, &run.host),
             pairs: &run.pairs,
             pairing: &run.pairing,
             joined: run.joined,
@@ -63,9 +63,9 @@ impl<'a> Document<'a> {
     }
 }
 
-impl<'a> Host<'a> {
+impl<'a> HostNotes<'a> {
     /// Creates the part from the host's facts and the result of its stream.
-    pub fn new(facts: &'a RunFacts, side: &'a HostSide) -> Host<'a> {
+    pub fn new(facts: &'a RunFacts, side: &'a HostSide) -> HostNotes<'a> {
         let HostSide {
             kernel,
             hypervisor,
@@ -78,7 +78,7 @@ impl<'a> Host<'a> {
             complete,
             finish_reason,
         } = side;
-        Host {
+        HostNotes {
             tool_version: &facts.tool_version,
             kernel,
             hypervisor: hypervisor.as_deref(),

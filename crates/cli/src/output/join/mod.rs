@@ -13,9 +13,9 @@ mod trees;
 
 use anyhow::Result;
 use vmnoise_events::RunFacts;
-use vmnoise_explain::{JoinedRun, Pair};
+use vmnoise_explain::{JoinedRun, VcpuPair};
 
-use self::document::Document;
+use self::document::JoinDocument;
 use super::osnoise_table::OsnoiseTable;
 use super::{cells, json, rtla, text};
 use crate::output::format::Format;
@@ -23,7 +23,7 @@ use crate::units::human;
 
 /// Facts of both recordings, and the result of the join.
 #[derive(Debug, Clone, Copy)]
-pub struct Joined<'a> {
+pub struct JoinResult<'a> {
     /// Facts about the guest.
     pub guest: &'a RunFacts,
     /// Facts about its host.
@@ -32,7 +32,7 @@ pub struct Joined<'a> {
     pub run: &'a JoinedRun,
 }
 
-impl Joined<'_> {
+impl JoinResult<'_> {
     /// Prints the result.
     ///
     /// # Errors
@@ -44,9 +44,9 @@ impl Joined<'_> {
             (Format::Text, Some(latencies)) => {
                 out.extend(latency::render(self, latencies).bytes());
             }
-            (Format::Json, None) => json::write(&mut out, &Document::new(self))?,
+            (Format::Json, None) => json::write(&mut out, &JoinDocument::new(self))?,
             (Format::Json, Some(latencies)) => {
-                let document = latency::document::Document::new(self, latencies);
+                let document = latency::document::JoinedLatencyDocument::new(self, latencies);
                 json::write(&mut out, &document)?;
             }
         }
@@ -100,9 +100,9 @@ impl Joined<'_> {
 }
 
 /// Returns the name of a guest's CPU with the vCPU that it is.
-fn called(cpu: u32, pairs: &[Pair]) -> String {
+fn called(cpu: u32, pairs: &[VcpuPair]) -> String {
     match pairs.iter().find(|pair| pair.cpu == cpu) {
-        Some(Pair { vcpu, vm, .. }) => {
+        Some(VcpuPair { vcpu, vm, .. }) => {
             let number = cells::number(vcpu.map(u64::from));
             format!("CPU {cpu} (vCPU {number} of {vm})")
         }

@@ -4,7 +4,7 @@
 use anyhow::Result;
 use serde::Serialize;
 use vmnoise_events::RunFacts;
-use vmnoise_explain::{Pairing, Unpaired};
+use vmnoise_explain::{Pairing, PairingFailure};
 
 use crate::output::{self, json};
 
@@ -31,7 +31,7 @@ struct Host<'a> {
 ///
 /// # Errors
 /// If stdout cannot be written.
-pub fn print(guest: &RunFacts, host: &RunFacts, unpaired: &Unpaired) -> Result<()> {
+pub fn print(guest: &RunFacts, host: &RunFacts, unpaired: &PairingFailure) -> Result<()> {
     let mut out = Vec::new();
     let document = Document {
         head: json::Head::new("vmnoise.pairing/1", guest),

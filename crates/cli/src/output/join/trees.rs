@@ -1,19 +1,19 @@
 //! Longest gaps as trees with the culprits of both sides; the parts add up.
 
-use vmnoise_events::Workload;
-use vmnoise_explain::Tree;
+use vmnoise_events::MeasuringCommand;
+use vmnoise_explain::JoinTree;
 
-use super::{Joined, called};
+use super::{JoinResult, called};
 use crate::output::tree::{MOST, Words, draw};
 use crate::units::{seconds, us};
 
 /// Renders all trees, longest first.
-pub fn render(joined: &Joined<'_>) -> String {
+pub fn render(joined: &JoinResult<'_>) -> String {
     let run = joined.run;
     // A microVM has no kernel: all activities around its gaps are the host's.
     let words = Words {
         side: match joined.guest.workload {
-            Workload::Microvm => "",
+            MeasuringCommand::Microvm => "",
             _ => ", guest",
         },
         since: "the gap's start",
@@ -37,7 +37,7 @@ pub fn render(joined: &Joined<'_>) -> String {
 }
 
 /// Returns the defects of the data behind a tree.
-fn flaws(tree: &Tree) -> String {
+fn flaws(tree: &JoinTree) -> String {
     let mut flaws = String::new();
     if !tree.witnessed {
         flaws += "; the host did not record it";

@@ -8,8 +8,8 @@ use vmnoise_events::coverage::{BlindSpot, Question};
 use super::budget::{part_of, part_of_longest, parts};
 use super::{CommandResult, JudgedRun};
 use crate::run::command::preflight::QuietCpu;
-use crate::run::command::{RunRate, Seen};
-use vmnoise_judge::fitness::{Figure, Fitness};
+use crate::run::command::{RunEvidence, RunRate};
+use vmnoise_judge::fitness::{Fitness, LimitedFigure};
 
 #[derive(Debug, Serialize)]
 pub(super) struct Document<'a> {
@@ -37,6 +37,8 @@ struct Run<'a> {
     waited_ns: Option<Waits>,
     sources: Option<Vec<Source<'a>>>,
     longest: Option<Vec<Longest<'a>>>,
+    most_of_one_ns: Option<u64>,
+    contiguous_ns: Option<u64>,
     kernel: Kernel,
     rate: Option<&'a RunRate>,
     alive: Option<usize>,
@@ -121,6 +123,8 @@ impl<'a> Run<'a> {
             waited_ns: None,
             sources: None,
             longest: None,
+            most_of_one_ns: None,
+            contiguous_ns: None,
             kernel: Kernel {
                 ran_ns: 0,
                 waited_ns: 0,
@@ -134,7 +138,7 @@ impl<'a> Run<'a> {
             probe_ns: None,
         };
         match &done.seen {
-            Seen::Read { found, .. } => {
+            RunEvidence::Read { found, .. } => {
                 document.threads = found.threads;
                 document.kernel = Kernel {
                     ran_ns: found.ran_ns,
@@ -144,7 +148,7 @@ impl<'a> Run<'a> {
                     groups_throttled_ns: found.throttled_ns,
                 };
             }
-            Seen::Traced { look, .. } => {
+            RunEvidence::Traced { look, .. } => {
                 let books = look.books();
                 document.taken_ns = Some(books.taken_ns());
                 document.threads = books.threads;
@@ -171,6 +175,8 @@ impl<'a> Run<'a> {
                     name: it.who.as_ref().map(|who| who.as_str()),
                 });
                 document.longest = Some(longest.collect());
+                document.most_of_one_ns = Some(look.most_of_one_ns());
+                document.contiguous_ns = Some(look.contiguous_ns);
                 document.kernel.ran_ns = books.kernel_ran_ns;
                 document.kernel.waited_ns = books.kernel_waited_ns;
                 document.alive = Some(look.alive.len());
@@ -183,10 +189,10 @@ impl<'a> Run<'a> {
 }
 
 impl Limit {
-    fn new(judgement: &vmnoise_judge::fitness::Judgement) -> Limit {
+    fn new(judgement: &vmnoise_judge::fitness::FitnessLimitResult) -> Limit {
         let (unit, scale) = match judgement.limit.figure {
-            Figure::Noise => ("percent", 10_000.0),
-            Figure::Max => ("ns", 1.0),
+            LimitedFigure::Noise => ("percent", 10_000.0),
+            LimitedFigure::Max => ("ns", 1.0),
         };
         let value = |it: u64| it as f64 / scale;
         Limit {

@@ -8,18 +8,18 @@ mod text;
 use anyhow::Result;
 
 use super::format::RunFormat;
-use crate::run::command::Done;
+use crate::run::command::CommandRun;
 use crate::run::command::preflight::QuietCpu;
-use vmnoise_judge::fitness::{Evidence, Judged};
+use vmnoise_judge::fitness::{FitnessEvidence, FitnessVerdict};
 
 /// Run with its verdict.
 pub struct JudgedRun {
     /// Run.
-    pub done: Done,
+    pub done: CommandRun,
     /// Evidence for the verdict.
-    pub evidence: Evidence,
+    pub evidence: FitnessEvidence,
     /// Verdict.
-    pub judged: Judged,
+    pub judged: FitnessVerdict,
 }
 
 /// Results of all runs of a command.

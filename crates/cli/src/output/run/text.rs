@@ -6,9 +6,9 @@ use vmnoise_events::{FamilyCulprit, FamilyLook, FamilyTaken, shown_lines};
 use super::budget::{part_of, part_of_longest, parts};
 use super::{CommandResult, JudgedRun};
 use crate::output::table;
-use crate::run::command::{FromProc, RunRate, Seen};
+use crate::run::command::{FromProc, RunEvidence, RunRate};
 use crate::units::human;
-use vmnoise_judge::fitness::{Figure, Fitness, Judgement, Range};
+use vmnoise_judge::fitness::{Fitness, FitnessLimitResult, LimitedFigure, Range};
 
 /// Number of culprits that are printed.
 const CULPRITS: usize = 8;
@@ -43,7 +43,7 @@ fn one(command: &str, run: &JudgedRun) -> String {
     let wall_ns = run.done.wall_ns;
     let mut text = format!("{verdict}: {command}: {}, ", human(wall_ns));
     text += &match &run.done.seen {
-        Seen::Traced { look, .. } => {
+        RunEvidence::Traced { look, .. } => {
             let books = look.books();
             format!(
                 "{} taken ({:.3} % of its {}), {} {}\n",
@@ -62,7 +62,7 @@ fn one(command: &str, run: &JudgedRun) -> String {
                 }
             )
         }
-        Seen::Read { .. } => "not traced\n".to_owned(),
+        RunEvidence::Read { .. } => "not traced\n".to_owned(),
     };
     text += &table::of(&run.judged.judgements, |it| {
         it.words("limit of", |it| it.limit.figure.name().into())
@@ -71,8 +71,8 @@ fn one(command: &str, run: &JudgedRun) -> String {
             .words("", |it| words(it.verdict).into())
     });
     match &run.done.seen {
-        Seen::Traced { look, .. } => text += &traced(look, run.evidence.of_ns),
-        Seen::Read { found, .. } => text += &from_proc(found),
+        RunEvidence::Traced { look, .. } => text += &traced(look, run.evidence.of_ns),
+        RunEvidence::Read { found, .. } => text += &from_proc(found),
     }
     for spot in run.evidence.coverage.blind_spots(Question::Taken) {
         text += &format!(" {spot}\n");
@@ -91,12 +91,12 @@ fn rate(rate: &Result<RunRate, String>) -> String {
         .zip(rate.frequency)
     {
         Some(((lost, best), had)) => format!(
-            "{lost:.3} % lost by frequencies below the highest it had ({had:.3} of {best:.3} times the TSC's)"
+            "{lost:.3} % lost by frequencies below the highest of the run ({had:.3} of {best:.3} times the TSC's)"
         ),
-        None => "what lower frequencies took is not known".to_owned(),
+        None => "the loss by lower frequencies is unknown".to_owned(),
     };
     let work = rate.instructions_per_cycle.map_or(String::new(), |it| {
-        format!("; {it:.3} instructions a cycle, fewer than in other runs where a sibling, caches or memory are busy")
+        format!("; {it:.3} instructions per cycle (a busy sibling, caches and memory reduce them)")
     });
     let counted = rate
         .counted_percent
@@ -105,7 +105,7 @@ fn rate(rate: &Result<RunRate, String>) -> String {
             format!("; counted for {it:.1} % of the time")
         });
     let of = match rate.own_code {
-        true => "; of its own code alone, without the kernel's",
+        true => "; only of its own code, without the kernel's",
         false => "",
     };
     format!("{lost}{work}{counted}{of}")
@@ -135,12 +135,15 @@ fn traced(look: &FamilyLook, of_ns: u64) -> String {
         });
     }
     for (what, ns) in [
-        ("the CPU idled, on the way to a thread", look.waits.idle_ns),
-        ("the hypervisor, in others' turns", look.waits.steal_ns),
-        ("nobody who is known", look.waits.unnamed_ns),
+        ("the CPU idled before a thread got it", look.waits.idle_ns),
+        (
+            "the hypervisor had the CPU during others' turns",
+            look.waits.steal_ns,
+        ),
+        ("culprit unknown", look.waits.unnamed_ns),
     ] {
         if ns > 0 {
-            text += &format!(" of what was waited, {what}: {}\n", human(ns));
+            text += &format!(" waited, {what}: {}\n", human(ns));
         }
     }
     if let Some(longest) = look.longest.iter().max_by_key(|it| it.ns) {
@@ -150,14 +153,27 @@ fn traced(look: &FamilyLook, of_ns: u64) -> String {
             (_, None) => String::new(),
         };
         text += &format!(
-            " the longest at one go: {} {}{who}\n",
+            " longest of one kind: {} {}{who}\n",
             human(longest.ns),
             part_of_longest(longest.taken)
         );
     }
+    let longest_ns = look.longest.iter().map(|it| it.ns).max().unwrap_or(0);
+    if look.contiguous_ns > longest_ns {
+        text += &format!(
+            " longest without 5 us of running in between, waits and interrupts together: {}\n",
+            human(look.contiguous_ns)
+        );
+    }
+    if books.threads > 1 {
+        text += &format!(
+            " most time taken from one thread: {}\n",
+            human(look.most_of_one_ns())
+        );
+    }
     if !look.alive.is_empty() {
         text += &format!(
-            " {} of its threads went on when it had ended: what they did since their last event is not known, if they did not sleep\n",
+            " {} of its threads went on after its end: their time since their last event is unknown, unless they slept\n",
             look.alive.len()
         );
     }
@@ -176,13 +192,13 @@ fn from_proc(found: &FromProc) -> String {
         .filter(|it| *it > 0)
         .map_or(String::new(), |it| {
             format!(
-                " its control groups were held back by their quotas for {} at least, all CPUs together\n",
+                " quotas held back its control groups for at least {}, all CPUs together\n",
                 human(it)
             )
         });
     format!(
-        " the kernel says of {} threads: ran {}, waited {} (for others or for one another), preempted {} times; stolen from \
-         all CPUs meanwhile: {steal}\n{throttled}",
+        " the kernel says of {} threads: ran {}, waited {} (for others or for one another), preempted {} times; steal \
+         time of all CPUs meanwhile: {steal}\n{throttled}",
         found.threads,
         human(found.ran_ns),
         human(found.waited_ns),
@@ -202,14 +218,14 @@ fn words(fitness: Fitness) -> &'static str {
     }
 }
 
-fn value(judgement: &Judgement, value: u64) -> String {
+fn value(judgement: &FitnessLimitResult, value: u64) -> String {
     match judgement.limit.figure {
-        Figure::Noise => format!("{:.4} %", value as f64 / 10_000.0),
-        Figure::Max => human(value),
+        LimitedFigure::Noise => format!("{:.4} %", value as f64 / 10_000.0),
+        LimitedFigure::Max => human(value),
     }
 }
 
-fn range(judgement: &Judgement, has: Range) -> String {
+fn range(judgement: &FitnessLimitResult, has: Range) -> String {
     let least = value(judgement, has.least);
     match has.most.map(|most| value(judgement, most)) {
         Some(most) if most == least => least,

@@ -3,12 +3,12 @@
 use serde::Serialize;
 use vmnoise_events::Policy;
 use vmnoise_events::coverage::{BlindSpot, Question, RunEnd};
-use vmnoise_predict::scale::{AtScale, Basis, Collective, Suspect};
+use vmnoise_predict::scale::{AtScale, Basis, Collective, Suspect, WhyNot};
 use vmnoise_predict::tail::Tail;
 
-use super::{Predicted, gains_percent, slowdown_percent};
+use super::{ScalePrediction, gains_percent, slowdown_percent};
 use crate::output::json;
-use crate::output::recorded::Recorded;
+use crate::output::recorded::ReadRecording;
 
 #[derive(Debug, Serialize)]
 pub(super) struct Document<'a> {
@@ -28,7 +28,7 @@ pub(super) struct Document<'a> {
 #[derive(Debug, Serialize)]
 struct RecordingOf<'a> {
     #[serde(flatten)]
-    recorded: json::Recorded<'a>,
+    recorded: json::DocumentSubject<'a>,
     threshold_ns: u64,
     blind_spots: Vec<BlindSpot>,
     lost_gaps: u64,
@@ -57,6 +57,7 @@ struct ProgramOf {
 #[derive(Debug, Serialize)]
 struct TailOf {
     fits: bool,
+    heavy: bool,
     p: f64,
     shape: f64,
     scale_ns: f64,
@@ -81,7 +82,10 @@ struct ScaleOf {
     step_ns: Option<f64>,
     slowdown_percent: Option<f64>,
     band_ns: Option<[f64; 2]>,
+    at_least_ns: Option<f64>,
+    of_recorded_gaps_ns: f64,
     basis: &'static str,
+    why_not: Option<&'static str>,
     least_ns: Option<f64>,
     most_ns: Option<f64>,
     without: Vec<WithoutOf>,
@@ -95,8 +99,8 @@ struct WithoutOf {
 }
 
 impl<'a> Document<'a> {
-    pub(super) fn new(predicted: &'a Predicted<'a>) -> Document<'a> {
-        let Predicted {
+    pub(super) fn new(predicted: &'a ScalePrediction<'a>) -> Document<'a> {
+        let ScalePrediction {
             recordings,
             program,
             prediction,
@@ -127,7 +131,7 @@ impl<'a> Document<'a> {
 }
 
 impl<'a> RecordingOf<'a> {
-    fn new(recorded: &'a Recorded) -> RecordingOf<'a> {
+    fn new(recorded: &'a ReadRecording) -> RecordingOf<'a> {
         let coverage = &recorded.coverage;
         let cpus = recorded.cpus.iter().map(|cpu| CpuOf {
             cpu: cpu.record.cpu,
@@ -137,7 +141,7 @@ impl<'a> RecordingOf<'a> {
             incomplete_gaps: cpu.incomplete_gaps,
         });
         RecordingOf {
-            recorded: json::Recorded::of(&recorded.file, &recorded.origin),
+            recorded: json::DocumentSubject::of(&recorded.file, &recorded.origin),
             threshold_ns: coverage.threshold_ns,
             blind_spots: coverage.blind_spots(Question::TakenFrom(Policy::Other(0))),
             lost_gaps: coverage.lost.gaps,
@@ -152,6 +156,7 @@ impl TailOf {
     fn new(tail: &Tail) -> TailOf {
         TailOf {
             fits: tail.fits(),
+            heavy: tail.is_heavy(),
             p: tail.p_value(),
             shape: tail.shape,
             scale_ns: tail.scale_ns,
@@ -183,10 +188,17 @@ impl ScaleOf {
             step_ns: scale.step_ns,
             slowdown_percent: scale.step_ns.map(|ns| slowdown_percent(scale, ns)),
             band_ns: scale.band_ns.map(<[f64; 2]>::from),
+            at_least_ns: scale.at_least_ns,
+            of_recorded_gaps_ns: scale.of_recorded_gaps_ns,
             basis: match scale.basis {
                 Basis::Recorded => "recorded",
-                Basis::Extrapolated => "extrapolated",
-                Basis::Nothing => "nothing",
+                Basis::Nothing(_) => "nothing",
+            },
+            why_not: match scale.basis {
+                Basis::Recorded => None,
+                Basis::Nothing(WhyNot::HeavyTail) => Some("heavy_tail"),
+                Basis::Nothing(WhyNot::FewSteps) => Some("few_steps"),
+                Basis::Nothing(WhyNot::FewGaps) => Some("few_gaps"),
             },
             least_ns: scale.bounds_ns.map(|it| it.0),
             most_ns: scale.bounds_ns.map(|it| it.1),

@@ -1,19 +1,19 @@
 //! Basis and limitations of a prediction, one line each.
 
-use vmnoise_predict::scale::{Basis, Collective};
+use vmnoise_predict::scale::{AtScale, Basis, Collective, WhyNot};
 
-use super::Predicted;
+use super::ScalePrediction;
 use crate::units::human;
 
 /// Returns the lines in printing order.
-pub(super) fn lines(predicted: &Predicted<'_>) -> Vec<String> {
-    let Predicted {
+pub(super) fn lines(predicted: &ScalePrediction<'_>) -> Vec<String> {
+    let ScalePrediction {
         recordings,
         prediction,
         ..
     } = predicted;
     let mut lines = vec![carried(predicted)];
-    lines.extend(beyond(predicted));
+    lines.extend(why_not(predicted));
     let thresholds = || recordings.iter().map(|it| it.coverage.threshold_ns);
     if let Some((least_ns, most_ns)) = thresholds().min().zip(thresholds().max()) {
         let below = match least_ns == most_ns {
@@ -21,7 +21,7 @@ pub(super) fn lines(predicted: &Predicted<'_>) -> Vec<String> {
             false => format!("{} to {}, by host,", human(least_ns), human(most_ns)),
         };
         lines.push(format!(
-            "gaps below {below} were not looked for, and are in no figure"
+            "gaps below {below} were not recorded, and are in no figure"
         ));
     }
     for (file, spot) in predicted.blind_spots() {
@@ -34,7 +34,7 @@ pub(super) fn lines(predicted: &Predicted<'_>) -> Vec<String> {
     let unseen = unseen.fold(0.0, f64::max);
     if unseen >= 0.000_1 {
         lines.push(format!(
-            "for {:.2} % of the time at most nobody looked at a CPU: what was taken then is in no figure",
+            "{:.2} % of a CPU's time at most was not observed: time taken then is in no figure",
             100.0 * unseen
         ));
     }
@@ -42,15 +42,15 @@ pub(super) fn lines(predicted: &Predicted<'_>) -> Vec<String> {
     let incomplete: u64 = cpus().filter_map(|cpu| cpu.incomplete_gaps).sum();
     if witnesses > 0 || incomplete > 0 {
         lines.push(format!(
-            "{witnesses} events were lost, and {incomplete} gaps lack some of those who took them: \
-             removing these may gain more than told"
+            "{witnesses} events were lost, and {incomplete} gaps lack some of their culprits: removing a \
+             culprit may gain more than shown"
         ));
     }
     if predicted.program.collective != Collective::Barrier
         && prediction.longest_ns > predicted.program.step_ns / 10
     {
         lines.push(format!(
-            "an allreduce is an estimate, and may be twice too high with gaps as long as these ({} at most)",
+            "an allreduce is an estimate, which may be twice too high for gaps as long as these ({} at most)",
             human(prediction.longest_ns)
         ));
     }
@@ -59,50 +59,47 @@ pub(super) fn lines(predicted: &Predicted<'_>) -> Vec<String> {
         .iter()
         .any(|it| it.band_ns.is_none() && it.basis == Basis::Recorded)
     {
-        lines.push("no band: a twentieth of the run holds too few steps to draw from".into());
+        lines.push("no band: a twentieth of the run has too few steps; record for longer".into());
     }
     lines
 }
 
-fn carried(predicted: &Predicted<'_>) -> String {
+fn carried(predicted: &ScalePrediction<'_>) -> String {
     let prediction = predicted.prediction;
     let steps = match prediction.measured_hosts {
-        1 => format!("{} steps one after the other", prediction.host_steps),
+        1 => format!("{} consecutive steps", prediction.host_steps),
         hosts => format!("{} steps of {hosts} hosts", prediction.host_steps),
     };
     match prediction.carried_ranks {
-        Some(ranks) => format!("{steps}: they carry up to {ranks} ranks"),
+        Some(ranks) => {
+            format!("{steps}: they support up to {ranks} ranks, and fewer if steps take longer")
+        }
         None => format!("{steps}, on all hosts at the same moments"),
     }
 }
 
-/// Returns the line about scales beyond the recordings, and whether they are predicted.
-fn beyond(predicted: &Predicted<'_>) -> Option<String> {
+/// Returns why some rows have no figure, and what to do; one line for each reason.
+fn why_not(predicted: &ScalePrediction<'_>) -> Vec<String> {
     let prediction = predicted.prediction;
-    let recorded = |basis| basis == Basis::Recorded;
-    let beyond = prediction.scales.iter().find(|it| !recorded(it.basis))?;
-    Some(match (beyond.basis, &prediction.tail) {
-        (Basis::Extrapolated, Some(tail)) => format!(
-            "beyond them it is extrapolated: a tail of shape {:.2} fits the longest {} delays (p = {:.2})",
-            tail.shape,
-            tail.peaks,
-            tail.p_value()
-        ),
-        (_, Some(tail)) if !tail.fits() => format!(
-            "beyond them nothing is said: no tail fits the longest {} delays (p = {:.2}); record for longer",
-            tail.peaks,
-            tail.p_value()
-        ),
-        (_, Some(tail)) if tail.shape >= 1.0 => format!(
-            "beyond them nothing is said: the tail that fits (shape {:.2}) has no mean; record for longer",
-            tail.shape
-        ),
-        (_, Some(_)) => {
-            "beyond them nothing is said of an allreduce: record for longer, or ask for a barrier".into()
-        }
-        (_, None) => {
-            "beyond them nothing is said: delays are too few, or too much alike, for a tail; record for longer"
-                .into()
-        }
-    })
+    let first = |why_not: WhyNot| {
+        let is_so = |it: &&AtScale| it.basis == Basis::Nothing(why_not);
+        prediction.scales.iter().find(is_so).map(|it| it.ranks)
+    };
+    let heavy = first(WhyNot::HeavyTail).zip(prediction.tail);
+    let heavy = heavy.map(|(_, tail)| {
+        format!(
+            "heavy tail: the longest {} delays have a shape of {:.2}, and from 0.5 on no recording shows their mean: find \
+             who makes the longest gaps",
+            tail.peaks, tail.shape
+        )
+    });
+    let steps = first(WhyNot::FewSteps).map(|ranks| {
+        format!(
+            "few steps: the recordings hold fewer than 100 steps of {ranks} ranks: record for longer, or more hosts"
+        )
+    });
+    let gaps = first(WhyNot::FewGaps).map(|ranks| {
+        format!("few gaps: a few gaps make most of what {ranks} ranks lose: record for longer")
+    });
+    [heavy, steps, gaps].into_iter().flatten().collect()
 }

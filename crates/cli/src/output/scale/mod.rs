@@ -7,24 +7,24 @@ mod text;
 
 use anyhow::Result;
 use vmnoise_events::Policy;
-use vmnoise_events::coverage::{BlindSpot, Hides, Question};
-use vmnoise_predict::Culprit;
-use vmnoise_predict::scale::{AtScale, Prediction, Program};
+use vmnoise_events::coverage::{BlindSpot, HiddenKind, Question};
+use vmnoise_predict::RecordCulprit;
+use vmnoise_predict::scale::{AtScale, BspProgram, Prediction};
 
 use super::format::Format;
-use crate::output::recorded::Recorded;
+use crate::output::recorded::ReadRecording;
 
 /// Prediction and its inputs.
-pub struct Predicted<'a> {
+pub struct ScalePrediction<'a> {
     /// Recordings, one of each host.
-    pub recordings: &'a [Recorded],
+    pub recordings: &'a [ReadRecording],
     /// Program that runs on the hosts.
-    pub program: &'a Program,
+    pub program: &'a BspProgram,
     /// Prediction.
     pub prediction: &'a Prediction,
 }
 
-impl Predicted<'_> {
+impl ScalePrediction<'_> {
     /// Returns the blind spots that hide losses of an ordinary rank, each with its recording. If
     /// there are any, the slowdowns are lower bounds.
     pub fn blind_spots(&self) -> Vec<(&str, BlindSpot)> {
@@ -33,7 +33,7 @@ impl Predicted<'_> {
             let spots = it.coverage.blind_spots(rank).into_iter();
             spots.map(move |spot| (it.file.as_str(), spot))
         });
-        all.filter(|(_, spot)| spot.hides() != Hides::StatedTime)
+        all.filter(|(_, spot)| spot.hides() != HiddenKind::StatedTime)
             .collect()
     }
 }
@@ -42,7 +42,7 @@ impl Predicted<'_> {
 ///
 /// # Errors
 /// If stdout cannot be written.
-pub fn print(format: Format, predicted: &Predicted<'_>) -> Result<()> {
+pub fn print(format: Format, predicted: &ScalePrediction<'_>) -> Result<()> {
     match format {
         Format::Text => super::write(text::render(predicted).as_bytes()),
         Format::Json => {
@@ -58,21 +58,18 @@ fn slowdown_percent(scale: &AtScale, step_ns: f64) -> f64 {
     100.0 * (step_ns / scale.undisturbed_ns - 1.0)
 }
 
-/// Returns how much time is gained by removing each suspect, in percent; empty for scales without a
-/// recorded basis.
+/// Returns the part of the time that removing each suspect gains, in percent of a step with the
+/// recorded gaps.
 fn gains_percent(scale: &AtScale) -> Vec<f64> {
-    let Some(step_ns) = scale.step_ns else {
-        return Vec::new();
-    };
     let without = scale.without_ns.iter();
     // Rounding must not produce a negative gain.
     without
-        .map(|without_ns| (100.0 * (1.0 - without_ns / step_ns)).max(0.0))
+        .map(|without_ns| (100.0 * (1.0 - without_ns / scale.of_recorded_gaps_ns)).max(0.0))
         .collect()
 }
 
 /// Returns the share of a culprit, and its name if known.
-fn called(culprit: &Culprit) -> String {
+fn called(culprit: &RecordCulprit) -> String {
     match &culprit.name {
         Some(name) => format!("{} {name}", culprit.share),
         None => culprit.share.name().to_owned(),

@@ -1,8 +1,8 @@
 //! Prediction as text for people.
 
-use vmnoise_predict::scale::{AtScale, Basis, Collective, Suspect};
+use vmnoise_predict::scale::{AtScale, Basis, Collective, Suspect, WhyNot};
 
-use super::{Predicted, called, gains_percent, limits, slowdown_percent};
+use super::{ScalePrediction, called, gains_percent, limits, slowdown_percent};
 use crate::output::table;
 use crate::units::human;
 
@@ -10,7 +10,7 @@ use crate::units::human;
 const NO_GAIN: f64 = 0.005;
 
 /// Renders the prediction; ends with a newline.
-pub(super) fn render(predicted: &Predicted<'_>) -> String {
+pub(super) fn render(predicted: &ScalePrediction<'_>) -> String {
     let prediction = predicted.prediction;
     let mut text = head(predicted);
     text += &table::of(&prediction.scales, |it| {
@@ -30,7 +30,7 @@ pub(super) fn render(predicted: &Predicted<'_>) -> String {
             .figure("gains", |scale| best(scale, &prediction.suspects).1)
             .words("", |scale| basis(scale.basis).into())
     });
-    text += "\nWho was tried\n";
+    text += "\nCulprits that were tried\n";
     let scales = gained(&prediction.scales);
     let tried: Vec<(usize, &Suspect)> = prediction.suspects.iter().enumerate().collect();
     text += &table::of(&tried, |it| {
@@ -38,21 +38,21 @@ pub(super) fn render(predicted: &Predicted<'_>) -> String {
             .words("removing", |(_, suspect)| called(&suspect.culprit).into())
             .count("in gaps", |(_, suspect)| suspect.gaps)
             .time("took", |(_, suspect)| Some(suspect.total_ns))
-            .time("most at once", |(_, suspect)| Some(suspect.most_ns));
+            .time("most in a gap", |(_, suspect)| Some(suspect.most_ns));
         scales.iter().fold(it, |it, scale| {
             let title = format!("gains at {}", scale.ranks);
             it.figure(title, |(place, _)| gain(gains_percent(scale)[*place]))
         })
     });
-    text += "\nWhat this rests on\n";
+    text += "\nBasis and limits\n";
     for line in limits::lines(predicted) {
         text += &format!("  {line}\n");
     }
     text
 }
 
-fn head(predicted: &Predicted<'_>) -> String {
-    let Predicted {
+fn head(predicted: &ScalePrediction<'_>) -> String {
+    let ScalePrediction {
         recordings,
         program,
         ..
@@ -73,8 +73,8 @@ fn head(predicted: &Predicted<'_>) -> String {
         }
     };
     let hosts = match program.in_phase {
-        true => "All hosts do the same at the same moment",
-        false => "Each host is at a moment of its own",
+        true => "All hosts lose time at the same moments",
+        false => "Hosts are independent of one another",
     };
     format!(
         "{of}: {cpus} {}, for {} at least\n\
@@ -85,12 +85,9 @@ fn head(predicted: &Predicted<'_>) -> String {
     )
 }
 
-/// Returns the first, the middle and the last of the scales with known gains.
+/// Returns the first, the middle and the last of the scales that are predicted.
 fn gained(scales: &[AtScale]) -> Vec<&AtScale> {
-    let known: Vec<&AtScale> = scales
-        .iter()
-        .filter(|it| !it.without_ns.is_empty())
-        .collect();
+    let known: Vec<&AtScale> = scales.iter().filter(|it| it.step_ns.is_some()).collect();
     let mut places = vec![0, known.len() / 2, known.len().saturating_sub(1)];
     places.dedup();
     places
@@ -106,15 +103,22 @@ fn percent(scale: &AtScale, step_ns: Option<f64>) -> String {
 }
 
 fn band(scale: &AtScale) -> String {
-    scale.band_ns.map_or("-".into(), |(low_ns, high_ns)| {
-        let [low, high] = [low_ns, high_ns].map(|ns| slowdown_percent(scale, ns).max(0.0));
-        format!("{low:.2} to {high:.2}")
-    })
+    let percent = |ns| slowdown_percent(scale, ns).max(0.0);
+    match (scale.band_ns, scale.at_least_ns) {
+        (Some((low_ns, high_ns)), _) => {
+            format!("{:.2} to {:.2}", percent(low_ns), percent(high_ns))
+        }
+        (None, Some(least_ns)) => format!("{:.2} or more", percent(least_ns)),
+        (None, None) => "-".into(),
+    }
 }
 
-/// Returns the suspect whose removal gains most, and the gain.
+/// Returns whom to remove first, and the gain; nothing if there is no prediction.
 fn best(scale: &AtScale, suspects: &[Suspect]) -> (String, String) {
-    let gains = gains_percent(scale);
+    let gains = match scale.step_ns {
+        Some(_) => gains_percent(scale),
+        None => Vec::new(),
+    };
     let best = gains
         .iter()
         .zip(suspects)
@@ -132,7 +136,8 @@ fn gain(percent: f64) -> String {
 const fn basis(basis: Basis) -> &'static str {
     match basis {
         Basis::Recorded => "recorded",
-        Basis::Extrapolated => "extrapolated",
-        Basis::Nothing => "beyond",
+        Basis::Nothing(WhyNot::HeavyTail) => "heavy tail",
+        Basis::Nothing(WhyNot::FewSteps) => "few steps",
+        Basis::Nothing(WhyNot::FewGaps) => "few gaps",
     }
 }

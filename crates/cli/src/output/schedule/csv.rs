@@ -1,9 +1,9 @@
 //! Supply function as CSV for other programs.
 
-use super::{Row, Scheduled};
+use super::{ScheduleResult, WindowRow};
 
 /// Renders a row for each CPU and each length of window; all times in nanoseconds.
-pub fn render(scheduled: &Scheduled<'_>) -> String {
+pub fn render(scheduled: &ScheduleResult<'_>) -> String {
     let mut shares: Vec<_> = scheduled.cpus.iter().flat_map(|it| &it.shares).collect();
     shares.sort_unstable();
     shares.dedup();
@@ -14,7 +14,7 @@ pub fn render(scheduled: &Scheduled<'_>) -> String {
     text.push('\n');
     for cpu in &scheduled.cpus {
         for row in &cpu.rows {
-            let Row {
+            let WindowRow {
                 length_ns,
                 left_ns,
                 unseen_ns,

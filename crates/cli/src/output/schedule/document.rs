@@ -3,9 +3,9 @@
 use anyhow::Result;
 use serde::Serialize;
 use vmnoise_events::coverage::{BlindSpot, Question, RunEnd};
-use vmnoise_predict::schedule::{Judged, Policy, Task, Verdict};
+use vmnoise_predict::schedule::{DeadlineVerdict, PeriodicTask, ScheduleOrder, TaskVerdict};
 
-use super::{CpuSupply, Scheduled, words};
+use super::{CpuSupply, ScheduleResult, words};
 use crate::output::json;
 
 #[derive(Serialize)]
@@ -72,7 +72,7 @@ struct OfTask<'a> {
 ///
 /// # Errors
 /// If it cannot be written.
-pub fn render(scheduled: &Scheduled<'_>) -> Result<Vec<u8>> {
+pub fn render(scheduled: &ScheduleResult<'_>) -> Result<Vec<u8>> {
     let document = Document {
         schema: "vmnoise.schedule/1",
         tool_version: env!("CARGO_PKG_VERSION"),
@@ -85,15 +85,15 @@ pub fn render(scheduled: &Scheduled<'_>) -> Result<Vec<u8>> {
     Ok(out)
 }
 
-fn policy(policy: Policy) -> &'static str {
+fn policy(policy: ScheduleOrder) -> &'static str {
     match policy {
-        Policy::FixedPriority => "fp",
-        Policy::Edf => "edf",
-        Policy::Fifo => "fifo",
+        ScheduleOrder::FixedPriority => "fp",
+        ScheduleOrder::Edf => "edf",
+        ScheduleOrder::Fifo => "fifo",
     }
 }
 
-fn cpu<'a>(cpu: &'a CpuSupply<'_>, scheduled: &Scheduled<'a>) -> Cpu<'a> {
+fn cpu<'a>(cpu: &'a CpuSupply<'_>, scheduled: &ScheduleResult<'a>) -> Cpu<'a> {
     let supply = &cpu.supply;
     let coverages = || cpu.of_gaps.iter().chain(&cpu.of_latencies);
     let line = supply.bounded_delay(supply.rate());
@@ -101,7 +101,7 @@ fn cpu<'a>(cpu: &'a CpuSupply<'_>, scheduled: &Scheduled<'a>) -> Cpu<'a> {
     let tasks = tasks.zip(&cpu.judged);
     let is_fp = scheduled
         .set
-        .is_some_and(|it| it.policy == Policy::FixedPriority);
+        .is_some_and(|it| it.policy == ScheduleOrder::FixedPriority);
     Cpu {
         cpu: cpu.cpu,
         files: &cpu.files,
@@ -140,7 +140,12 @@ fn windows(cpu: &CpuSupply<'_>) -> Vec<Window> {
     rows.collect()
 }
 
-fn of_task<'a>(cpu: &CpuSupply<'_>, task: &'a Task, judged: &Judged, is_fp: bool) -> OfTask<'a> {
+fn of_task<'a>(
+    cpu: &CpuSupply<'_>,
+    task: &'a PeriodicTask,
+    judged: &TaskVerdict,
+    is_fp: bool,
+) -> OfTask<'a> {
     let response = judged.response;
     OfTask {
         name: &task.name,
@@ -154,9 +159,11 @@ fn of_task<'a>(cpu: &CpuSupply<'_>, task: &'a Task, judged: &Judged, is_fp: bool
         breakdown_gap_ns: judged.breakdown_gap.map(|it| it.ns),
         breakdown_gap_is_at_least: judged.breakdown_gap.is_some_and(|it| it.is_at_least),
         verdict: match judged.verdict {
-            Verdict::Holds => "holds",
-            Verdict::MayMiss | Verdict::Overloads { .. } => "may_miss",
-            Verdict::Blind | Verdict::TooShort { .. } | Verdict::TooMany => "cannot_tell",
+            DeadlineVerdict::Holds => "holds",
+            DeadlineVerdict::MayMiss | DeadlineVerdict::Overloads { .. } => "may_miss",
+            DeadlineVerdict::Blind
+            | DeadlineVerdict::TooShort { .. }
+            | DeadlineVerdict::TooMany => "cannot_tell",
         },
         reason: Some(words::why(cpu, judged).join("; ")).filter(|why| !why.is_empty()),
         excluded_every_ns: judged.excluded_every_ns,

@@ -7,13 +7,13 @@ mod words;
 
 use vmnoise_events::Share;
 use vmnoise_events::coverage::Coverage;
-use vmnoise_predict::Record;
-use vmnoise_predict::schedule::{Judged, TaskSet};
+use vmnoise_predict::CpuRecord;
+use vmnoise_predict::schedule::{TaskSet, TaskVerdict};
 use vmnoise_predict::supply::MeasuredSupply;
 use wildmatch::WildMatch;
 
 /// Result.
-pub struct Scheduled<'a> {
+pub struct ScheduleResult<'a> {
     /// CPUs in ascending order.
     pub cpus: Vec<CpuSupply<'a>>,
     /// Tasks to judge.
@@ -31,7 +31,7 @@ pub struct CpuSupply<'a> {
     /// Recordings of the CPU.
     pub files: Vec<&'a str>,
     /// Rows, one for each length of window; empty if the output format has no rows.
-    pub rows: Vec<Row>,
+    pub rows: Vec<WindowRow>,
     /// Shares with a column in the rows.
     pub shares: Vec<Share>,
     /// Least and largest threshold of the recordings, in nanoseconds. Gaps below the least are in
@@ -46,17 +46,17 @@ pub struct CpuSupply<'a> {
     /// Worst latency of its timers, in nanoseconds; `None` without a recording of it.
     pub blocking_ns: Option<u64>,
     /// Verdicts on the tasks, in the order of the tasks.
-    pub judged: Vec<Judged>,
+    pub judged: Vec<TaskVerdict>,
     /// Patterns of the culprits whose time is left out.
     pub without: Vec<WildMatch>,
     /// Supply function.
     pub supply: MeasuredSupply<'a>,
     /// Records behind the supply function.
-    pub records: Vec<&'a Record>,
+    pub records: Vec<&'a CpuRecord>,
 }
 
 /// Row for one length of window.
-pub struct Row {
+pub struct WindowRow {
     /// Length in nanoseconds.
     pub length_ns: u64,
     /// Least time left in any window, nanoseconds.

@@ -1,9 +1,9 @@
 //! Result of `schedule` as text for people.
 
 use vmnoise_events::coverage::Question;
-use vmnoise_predict::schedule::{Judged, Task, TaskSet};
+use vmnoise_predict::schedule::{PeriodicTask, TaskSet, TaskVerdict};
 
-use super::{CpuSupply, Scheduled, WorstWindow, words};
+use super::{CpuSupply, ScheduleResult, WorstWindow, words};
 use crate::output::table;
 use crate::units::{human, seconds};
 
@@ -11,7 +11,7 @@ use crate::units::{human, seconds};
 const FIRST_NS: u64 = 10_000;
 
 /// Renders the result; ends with a newline.
-pub fn render(scheduled: &Scheduled<'_>) -> String {
+pub fn render(scheduled: &ScheduleResult<'_>) -> String {
     let mut text = String::new();
     for cpu in &scheduled.cpus {
         text += &supply(cpu, scheduled.without);
@@ -38,10 +38,7 @@ fn supply(cpu: &CpuSupply<'_>, without: &[String]) -> String {
         100.0 * supply.rate()
     );
     if !without.is_empty() {
-        text += &format!(
-            " as if nobody called {} had taken anything\n",
-            without.join(" or ")
-        );
+        text += &format!(" without the time that {} took\n", without.join(" or "));
     }
     text += &windows(cpu);
     let line = supply.bounded_delay(supply.rate());
@@ -96,7 +93,7 @@ fn caveats(cpu: &CpuSupply<'_>) -> String {
     }
     if cpu.unseen_ns > 0 {
         text += &format!(
-            " for {} in all nobody looked, and it counts as taken wherever it may have been\n",
+            " unobserved time, {} in all, counts as taken wherever it may have been\n",
             human(cpu.unseen_ns)
         );
     }
@@ -105,7 +102,7 @@ fn caveats(cpu: &CpuSupply<'_>) -> String {
 
 fn tasks(cpu: &CpuSupply<'_>, set: &TaskSet, notes: &[String]) -> String {
     let mut text = format!("tasks, {}:\n", words::policy(set.policy));
-    let rows: Vec<(&Task, &Judged)> = set.tasks.iter().zip(&cpu.judged).collect();
+    let rows: Vec<(&PeriodicTask, &TaskVerdict)> = set.tasks.iter().zip(&cpu.judged).collect();
     text += &table::of(&rows, |it| {
         it.name("task", |(task, _)| Some(&task.name))
             .time("cost", |(task, _)| Some(task.cost_ns))
@@ -128,7 +125,7 @@ fn tasks(cpu: &CpuSupply<'_>, set: &TaskSet, notes: &[String]) -> String {
     }
     if let Some(blocking_ns) = cpu.blocking_ns {
         text += &format!(
-            " each response has the worst latency of timers in it, {}\n",
+            " each response includes the worst latency of timers, {}\n",
             human(blocking_ns)
         );
     }
@@ -140,7 +137,7 @@ fn tasks(cpu: &CpuSupply<'_>, set: &TaskSet, notes: &[String]) -> String {
 }
 
 /// Renders the windows on which the bounds rest.
-fn decisive(cpu: &CpuSupply<'_>, rows: &[(&Task, &Judged)]) -> String {
+fn decisive(cpu: &CpuSupply<'_>, rows: &[(&PeriodicTask, &TaskVerdict)]) -> String {
     let bounds = rows
         .iter()
         .filter_map(|(task, it)| Some((task, it.response?, it.windows?)));
@@ -148,7 +145,7 @@ fn decisive(cpu: &CpuSupply<'_>, rows: &[(&Task, &Judged)]) -> String {
         return String::new();
     };
     format!(
-        " {}: the recordings are as long as {windows} windows of {}; the most taken from any window as long as its response: \
+        " {}: the recordings are as long as {windows} windows of {}; most time taken from any window as long as its response: \
          {}
  {}
  {}

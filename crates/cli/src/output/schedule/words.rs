@@ -1,56 +1,63 @@
 //! Words for verdicts on tasks.
 
 use vmnoise_events::coverage::BlindSpot;
-use vmnoise_predict::schedule::{BreakdownGap, Judged, Policy, Verdict, WINDOWS};
-use vmnoise_predict::tail::Tail;
+use vmnoise_predict::schedule::{
+    BreakdownGap, DeadlineVerdict, ScheduleOrder, TaskVerdict, WINDOWS,
+};
+use vmnoise_predict::tail::{LARGEST, Tail};
 
 use super::CpuSupply;
 use crate::units::human;
 
-pub(super) fn policy(policy: Policy) -> &'static str {
+pub(super) fn policy(policy: ScheduleOrder) -> &'static str {
     match policy {
-        Policy::FixedPriority => "fixed priorities",
-        Policy::Edf => "earliest deadline first",
-        Policy::Fifo => "first come, first served",
+        ScheduleOrder::FixedPriority => "fixed priorities",
+        ScheduleOrder::Edf => "earliest deadline first",
+        ScheduleOrder::Fifo => "first come, first served",
     }
 }
 
-pub(super) fn verdict(verdict: Verdict) -> &'static str {
+pub(super) fn verdict(verdict: DeadlineVerdict) -> &'static str {
     match verdict {
-        Verdict::Holds => "holds",
-        Verdict::MayMiss | Verdict::Overloads { .. } => "MAY MISS",
-        Verdict::Blind | Verdict::TooShort { .. } | Verdict::TooMany => "CANNOT TELL",
+        DeadlineVerdict::Holds => "holds",
+        DeadlineVerdict::MayMiss | DeadlineVerdict::Overloads { .. } => "MAY MISS",
+        DeadlineVerdict::Blind | DeadlineVerdict::TooShort { .. } | DeadlineVerdict::TooMany => {
+            "CANNOT TELL"
+        }
     }
 }
 
 /// Returns why there is no stronger verdict, one sentence each; empty if the figures say it.
-pub(super) fn why(cpu: &CpuSupply<'_>, judged: &Judged) -> Vec<String> {
+pub(super) fn why(cpu: &CpuSupply<'_>, judged: &TaskVerdict) -> Vec<String> {
     let sentence = match judged.verdict {
-        Verdict::Blind => return judged.blind_spots.iter().map(BlindSpot::to_string).collect(),
-        Verdict::Holds | Verdict::MayMiss => return Vec::new(),
-        Verdict::Overloads { needs, left } => format!(
-            "this task and those that go before it need {:.3} % of the CPU, and {:.3} % was left",
+        DeadlineVerdict::Blind => return judged.blind_spots.iter().map(BlindSpot::to_string).collect(),
+        DeadlineVerdict::Holds | DeadlineVerdict::MayMiss => return Vec::new(),
+        DeadlineVerdict::Overloads { needs, left } => format!(
+            "this task and those that go before it need {:.3} % of the CPU, but only {:.3} % was left",
             100.0 * needs,
             100.0 * left
         ),
-        Verdict::TooShort {
+        DeadlineVerdict::TooShort {
             needs_ns: Some(needs_ns),
         } => format!(
-            "the recordings are as long as {} of its windows (its busy window, or its period), and {WINDOWS} are asked for: record for {} at least",
+            "the recordings are as long as {} of its windows (its busy window, or its period), but {WINDOWS} are required: record \
+             for {} or longer",
             judged.windows.unwrap_or(0),
             human(needs_ns)
         ),
-        Verdict::TooShort { needs_ns: None } => format!(
+        DeadlineVerdict::TooShort { needs_ns: None } => format!(
             "in {} it is not certain that the tasks ever ran out of work: record for longer",
             human(cpu.supply.longest_run_ns())
         ),
-        Verdict::TooMany => "more than 100,000 jobs come in its busy window, or before the latest deadline: no bound is sought".into(),
+        DeadlineVerdict::TooMany => "more than 100,000 jobs come in its busy window, or before the latest deadline, so there is no bound: \
+                             use longer periods, or fewer tasks"
+            .into(),
     };
     vec![sentence]
 }
 
 /// Returns which misses the recordings exclude for a task that holds.
-pub(super) fn excluded(judged: &Judged) -> Option<String> {
+pub(super) fn excluded(judged: &TaskVerdict) -> Option<String> {
     let every_ns = judged.excluded_every_ns?;
     Some(format!(
         "misses more often than once in {} would have been seen (99 %)",
@@ -77,15 +84,13 @@ pub(super) fn growth(cpu: &CpuSupply<'_>, length_ns: u64) -> String {
     grown.collect::<Vec<_>>().join(", ")
 }
 
-/// Most windows whose largest values are used to fit the tail.
-const MOST_WINDOWS: usize = 1_000_000;
 const DAY_NS: f64 = 86_400e9;
 
 /// Formats the worst window expected in a day if the tail continues; this is no measurement.
 pub(super) fn day(cpu: &CpuSupply<'_>, length_ns: u64) -> String {
-    let windows_ns = cpu.supply.taken_in_turn_ns(length_ns, MOST_WINDOWS);
+    let (windows, largest_ns) = cpu.supply.largest_in_turn_ns(length_ns, LARGEST);
     let length = human(length_ns);
-    let Some(tail) = Tail::fit(&windows_ns) else {
+    let Some(tail) = Tail::fit_largest(windows, &largest_ns) else {
         return format!("too few windows of {length} differ to fit a tail to them");
     };
     let p = tail.p_value();
@@ -99,7 +104,10 @@ pub(super) fn day(cpu: &CpuSupply<'_>, length_ns: u64) -> String {
     let Some(day_ns) = tail.expected_max_ns(windows) else {
         return match windows <= tail.values as f64 {
             true => "a day and more was recorded: nothing is extrapolated".into(),
-            false => "the tail of the largest windows has no mean: nothing is extrapolated".into(),
+            false => format!(
+                "the tail of the largest windows has a shape of {:.2}: from 0.5 on nothing is extrapolated",
+                tail.shape
+            ),
         };
     };
     // Overlapping windows are more numerous than consecutive ones, so their worst case may be
@@ -120,5 +128,5 @@ pub(super) fn day(cpu: &CpuSupply<'_>, length_ns: u64) -> String {
 }
 
 /// Limitation of every measured bound.
-pub(super) const NO_WORST_CASE: &str = "what was recorded is no worst case: a gap that is longer than any of these, or more \
-     of them at once, was only not seen";
+pub(super) const NO_WORST_CASE: &str = "this is no worst case: a longer gap, or more gaps at once, may be possible although none \
+     was recorded";

@@ -1,6 +1,6 @@
 //! Budgets of the latencies of a run.
 
-use vmnoise_explain::{CpuWakeups, Phase, Wakeups};
+use vmnoise_explain::{CpuWakeups, Phase, WakeupSummary};
 
 use crate::output::{cells, table};
 
@@ -8,7 +8,7 @@ use crate::output::{cells, table};
 const SOURCES_PER_CPU: usize = 8;
 
 /// Renders the sums of the latencies of each CPU by cause.
-pub fn sums(wakeups: &Wakeups) -> String {
+pub fn sums(wakeups: &WakeupSummary) -> String {
     let mut out = String::new();
     for cpu in &wakeups.cpus {
         out += &format!(

@@ -6,7 +6,7 @@ use vmnoise_explain::Interval;
 
 /// Figures of one context: the current wake-up, and all wake-ups.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Figures {
+pub struct ContextFigures {
     pub count: u64,
     pub current_ns: u64,
     pub min_ns: u64,
@@ -14,9 +14,9 @@ pub struct Figures {
     pub max_ns: u64,
 }
 
-impl Default for Figures {
-    fn default() -> Figures {
-        Figures {
+impl Default for ContextFigures {
+    fn default() -> ContextFigures {
+        ContextFigures {
             count: 0,
             current_ns: 0,
             min_ns: u64::MAX,
@@ -26,7 +26,7 @@ impl Default for Figures {
     }
 }
 
-impl Figures {
+impl ContextFigures {
     fn add(&mut self, latency_ns: Option<u64>) {
         if let Some(ns) = latency_ns {
             self.count += 1;
@@ -38,8 +38,8 @@ impl Figures {
     }
 
     /// Merges the figures of two CPUs; the result has no current wake-up.
-    pub fn with(self, other: Figures) -> Figures {
-        Figures {
+    pub fn with(self, other: ContextFigures) -> ContextFigures {
+        ContextFigures {
             count: self.count + other.count,
             current_ns: 0,
             min_ns: self.min_ns.min(other.min_ns),
@@ -62,9 +62,9 @@ impl Figures {
 /// Contexts of one CPU.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Contexts {
-    pub irq: Figures,
-    pub thread: Figures,
-    pub user: Figures,
+    pub irq: ContextFigures,
+    pub thread: ContextFigures,
+    pub user: ContextFigures,
 }
 
 impl Contexts {
@@ -75,18 +75,18 @@ impl Contexts {
         self.user.add(user_ns);
     }
 
-    pub fn all(self) -> [Figures; 3] {
+    pub fn all(self) -> [ContextFigures; 3] {
         [self.irq, self.thread, self.user]
     }
 }
 
 /// Contexts of every CPU that had a wake-up, by CPU number.
 #[derive(Debug, Default)]
-pub struct Columns {
+pub struct CpuColumns {
     cpus: BTreeMap<u32, Contexts>,
 }
 
-impl Columns {
+impl CpuColumns {
     pub fn add(&mut self, wakeup: &Interval) {
         self.cpus.entry(wakeup.cpu).or_default().add(wakeup);
     }

@@ -7,11 +7,11 @@ use vmnoise_events::{Policy, RunFacts};
 use vmnoise_explain::{Interval, LinearHistogram};
 use vmnoise_host::Host;
 
-use super::columns::Columns;
+use super::columns::CpuColumns;
 
 /// Options of a link named `cyclictest` for output besides the lines of its tasks.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Words {
+pub struct CyclictestWords {
     /// Whether only the final result is printed; a histogram replaces the lines.
     pub quiet: bool,
     /// Whether each wake-up is printed immediately.
@@ -20,7 +20,7 @@ pub struct Words {
     pub sums: bool,
 }
 
-impl Words {
+impl CyclictestWords {
     /// Returns whether the tasks' lines are printed at the end.
     pub fn has_lines(&self, histogram: bool) -> bool {
         match self.verbose {
@@ -102,7 +102,7 @@ impl Cyclictest {
         if self.nano { 1 } else { 1_000 }
     }
 
-    pub fn render(&self, facts: &RunFacts, columns: &Columns) -> String {
+    pub fn render(&self, facts: &RunFacts, columns: &CpuColumns) -> String {
         let mut out = String::new();
         let timer = facts.options.timer.as_ref();
         let per = self.per();
@@ -203,7 +203,7 @@ mod tests {
 
     #[test]
     fn a_line_is_that_of_cyclictest() {
-        let mut columns = Columns::default();
+        let mut columns = CpuColumns::default();
         for latency_ns in [21_000, 697_999, 37_500] {
             columns.add(&unseen(0, latency_ns));
         }

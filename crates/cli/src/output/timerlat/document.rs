@@ -19,12 +19,12 @@ pub struct LatencyDocument<'a> {
     stopped_by: Option<&'a NamedInterval>,
     feed: Option<FeedSummary>,
     #[serde(flatten)]
-    ending: Ending<'a>,
+    ending: LatencyEnding<'a>,
 }
 
 /// End of every result of periodic tasks.
 #[derive(Debug, Serialize)]
-pub struct Ending<'a> {
+pub struct LatencyEnding<'a> {
     /// Coverage of the run.
     #[serde(rename = "blind_spots")]
     coverage: &'a Coverage,
@@ -67,7 +67,7 @@ impl<'a> LatencyDocument<'a> {
             cpus: cpus.iter().map(document).collect(),
             stopped_by: wakeups.and_then(|wakeups| wakeups.stopped_by.as_ref()),
             feed: summary.feed,
-            ending: Ending::of(summary),
+            ending: LatencyEnding::of(summary),
         }
     }
 }
@@ -76,10 +76,10 @@ fn of_cpu(summary: &Summary, cpu: u32) -> Option<&CpuSummary> {
     summary.cpus.iter().find(|it| it.cpu == cpu)
 }
 
-impl<'a> Ending<'a> {
+impl<'a> LatencyEnding<'a> {
     /// Creates the end for this run.
-    pub fn of(summary: &'a Summary) -> Ending<'a> {
-        Ending {
+    pub fn of(summary: &'a Summary) -> LatencyEnding<'a> {
+        LatencyEnding {
             coverage: &summary.coverage,
             lost_events: summary.lost_events,
             losses: &summary.losses,

@@ -9,7 +9,7 @@ use clap::Args;
 use vmnoise_events::RunFacts;
 use vmnoise_explain::{Interval, LinearHistogram, Summary};
 
-use super::columns::Columns;
+use super::columns::CpuColumns;
 use super::cyclictest::histogram;
 use super::rt_tests;
 use crate::output::json;
@@ -114,11 +114,17 @@ impl Exporter {
     ///
     /// # Errors
     /// If a file cannot be written.
-    pub fn finish(&self, facts: &RunFacts, summary: &Summary, columns: &Columns) -> Result<String> {
+    pub fn finish(
+        &self,
+        facts: &RunFacts,
+        summary: &Summary,
+        columns: &CpuColumns,
+    ) -> Result<String> {
         if let Some(path) = &self.asked.json {
             let histogram = |cpu| Some(&self.cpus.get(&cpu)?.histogram);
             let mut out = Vec::new();
-            let document = rt_tests::Document::new(facts, summary, columns, self.nano, histogram);
+            let document =
+                rt_tests::RtTestsDocument::new(facts, summary, columns, self.nano, histogram);
             json::write(&mut out, &document)?;
             write(path, &out)?;
         }
@@ -176,13 +182,13 @@ fn cdf(summary: &Summary) -> String {
 mod tests {
     use super::*;
     use crate::fixtures::facts;
-    use vmnoise_events::{Activation, Event, Workload, fixtures};
+    use vmnoise_events::{Activation, Event, MeasuringCommand, fixtures};
     use vmnoise_explain::Explainer;
 
     #[test]
     fn a_distribution_reaches_one_in_both_views() {
         let mut facts = facts();
-        facts.workload = Workload::Timerlat;
+        facts.workload = MeasuringCommand::Timerlat;
         facts.options.timer = Some(fixtures::timer(1_000));
         let mut explainer = Explainer::new(&facts);
         for (nth, latency_ns) in (1..).zip([500, 1_500, 500]) {

@@ -8,7 +8,7 @@ use clap::Args;
 use vmnoise_events::RunFacts;
 use vmnoise_explain::{Interval, LinearHistogram, Summary};
 
-use super::columns::{Columns, Figures};
+use super::columns::{ContextFigures, CpuColumns};
 use super::exports::{Exporter, Exports};
 use super::{analysis, budget};
 use crate::called_as;
@@ -18,7 +18,7 @@ use crate::run::{Meanwhile, RecentTrace, View};
 
 /// Options of the histograms.
 #[derive(Debug, Clone, Args)]
-pub struct Buckets {
+pub struct LatencyBuckets {
     /// Width of a bucket in microseconds; in nanoseconds with --nano
     #[arg(short, long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..=999_999))]
     bucket_size: u64,
@@ -42,29 +42,34 @@ pub struct Buckets {
 
 /// View that collects the histograms and prints them at the end.
 #[derive(Debug)]
-pub struct Hist {
-    asked: Buckets,
+pub struct LatencyHist {
+    asked: LatencyBuckets,
     nano: bool,
     keeps_trace: bool,
     analyzes: bool,
-    columns: Columns,
+    columns: CpuColumns,
     counts: BTreeMap<u32, [LinearHistogram; 3]>,
     exporter: Exporter,
 }
 
 const HEADS: [&str; 3] = ["IRQ", "Thr", "Usr"];
 
-impl Hist {
+impl LatencyHist {
     /// Creates the view. `keeps_trace` says that the last lines of the trace may be needed;
     /// `analyzes` says that the wake-up that stops the run is analyzed.
-    pub fn new(asked: &Buckets, nano: bool, keeps_trace: bool, analyzes: bool) -> Hist {
-        Hist {
+    pub fn new(
+        asked: &LatencyBuckets,
+        nano: bool,
+        keeps_trace: bool,
+        analyzes: bool,
+    ) -> LatencyHist {
+        LatencyHist {
             exporter: Exporter::new(&asked.exports, nano),
             asked: asked.clone(),
             nano,
             keeps_trace,
             analyzes,
-            columns: Columns::default(),
+            columns: CpuColumns::default(),
             counts: BTreeMap::new(),
         }
     }
@@ -135,15 +140,15 @@ impl Hist {
         cells.map(of).collect()
     }
 
-    fn figures(&self, columns: &[Figures]) -> String {
+    fn figures(&self, columns: &[ContextFigures]) -> String {
         let cell = |ns: Option<u64>| match ns {
             Some(ns) => (ns / self.per()).to_string(),
             None => "-".to_owned(),
         };
-        let of = |figure: fn(&Figures) -> Option<u64>| columns.iter().map(figure).map(cell);
+        let of = |figure: fn(&ContextFigures) -> Option<u64>| columns.iter().map(figure).map(cell);
         let mut out = self.row("count:", columns.iter().map(|it| it.count.to_string()));
         out += &self.row("min:", of(|it| it.known(it.min_ns)));
-        out += &self.row("avg:", of(Figures::mean_ns));
+        out += &self.row("avg:", of(ContextFigures::mean_ns));
         out + &self.row("max:", of(|it| it.known(it.max_ns)))
     }
 
@@ -159,7 +164,7 @@ impl Hist {
     }
 }
 
-impl View for Hist {
+impl View for LatencyHist {
     fn wants_trace(&self) -> bool {
         self.keeps_trace
     }
@@ -219,8 +224,8 @@ mod tests {
     use super::*;
     use crate::output::timerlat::fixtures::wakeup;
 
-    fn asked() -> Buckets {
-        Buckets {
+    fn asked() -> LatencyBuckets {
+        LatencyBuckets {
             bucket_size: 1,
             entries: 10,
             no_irq: false,
@@ -237,7 +242,7 @@ mod tests {
 
     #[test]
     fn the_histogram_is_that_of_rtla() {
-        let mut hist = Hist::new(&asked(), false, false, true);
+        let mut hist = LatencyHist::new(&asked(), false, false, true);
         hist.interval(&wakeup(1, 2_100, 4_000, 12_000));
         hist.interval(&wakeup(1, 2_900, 5_000, 5_500));
         let text = hist.render(Duration::from_secs(2));
@@ -269,14 +274,14 @@ max:          2         5        12
             no_header: true,
             no_summary: true,
         };
-        let asked = Buckets {
+        let asked = LatencyBuckets {
             no_irq: true,
             no_thread: true,
             no_index: true,
             frame,
             ..asked()
         };
-        let mut hist = Hist::new(&asked, false, false, true);
+        let mut hist = LatencyHist::new(&asked, false, false, true);
         hist.interval(&wakeup(0, 2_100, 4_000, 5_000));
         assert_eq!(hist.render(Duration::ZERO), "        1 \n        0 \n");
     }

@@ -9,21 +9,21 @@ use serde_json::{Map, Value, json};
 use vmnoise_events::{HostFacts, RunFacts};
 use vmnoise_explain::{LinearHistogram, Summary};
 
-use super::columns::{Columns, Figures};
+use super::columns::{ContextFigures, CpuColumns};
 
 /// Document of one run in cyclictest's format.
 #[derive(Debug, Serialize)]
 #[serde(transparent)]
-pub struct Document(Value);
+pub struct RtTestsDocument(Value);
 
-impl Document {
+impl RtTestsDocument {
     pub fn new<'a>(
         facts: &RunFacts,
         summary: &Summary,
-        columns: &Columns,
+        columns: &CpuColumns,
         nano: bool,
         histogram: impl Fn(u32) -> Option<&'a LinearHistogram>,
-    ) -> Document {
+    ) -> RtTestsDocument {
         let per = if nano { 1 } else { 1_000 };
         let threads: Map<String, Value> = columns
             .iter()
@@ -33,7 +33,7 @@ impl Document {
                 (index.to_string(), thread)
             })
             .collect();
-        Document(json!({
+        RtTestsDocument(json!({
             "file_version": 1,
             "cmdline": std::env::args().collect::<Vec<_>>().join(" "),
             "rt_test_version": format!("vmnoise {}", facts.tool_version),
@@ -78,7 +78,12 @@ fn ended(facts: &RunFacts, summary: &Summary) -> Option<Timestamp> {
     started.checked_add(Duration::from_nanos(longest_ns)).ok()
 }
 
-fn thread(cpu: u32, figures: &Figures, per: u64, histogram: Option<&LinearHistogram>) -> Value {
+fn thread(
+    cpu: u32,
+    figures: &ContextFigures,
+    per: u64,
+    histogram: Option<&LinearHistogram>,
+) -> Value {
     let counts = histogram.map_or(&[][..], LinearHistogram::counts);
     let counts = counts.iter().enumerate().filter(|(_, count)| **count > 0);
     let counts: Map<String, Value> = counts
@@ -118,7 +123,7 @@ mod tests {
         for ns in [16_000, 16_999, 29_000, 31_000] {
             histogram.record(ns);
         }
-        let figures = Figures {
+        let figures = ContextFigures {
             count: 4,
             current_ns: 0,
             min_ns: 16_000,

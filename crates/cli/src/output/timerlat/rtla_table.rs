@@ -3,11 +3,11 @@
 
 use std::time::Duration;
 
-use super::columns::{Columns, Figures};
+use super::columns::{ContextFigures, CpuColumns};
 use crate::output::rtla;
 
 /// Renders every CPU and the total, each with three contexts.
-pub fn render(columns: &Columns, elapsed: Duration, nano: bool) -> String {
+pub fn render(columns: &CpuColumns, elapsed: Duration, nano: bool) -> String {
     let unit = if nano { "ns" } else { "us" };
     let per = if nano { 1 } else { 1_000 };
     // rtla fills its first line with blanks up to the last column.
@@ -28,7 +28,7 @@ pub fn render(columns: &Columns, elapsed: Duration, nano: bool) -> String {
     out + &totals(columns, per)
 }
 
-fn totals(columns: &Columns, per: u64) -> String {
+fn totals(columns: &CpuColumns, per: u64) -> String {
     let total = columns.total();
     if total.user.count == 0 {
         return String::new();
@@ -57,7 +57,7 @@ fn short(mut count: u64) -> (u64, u32) {
     (count, power)
 }
 
-fn cells(figures: &Figures, per: u64) -> String {
+fn cells(figures: &ContextFigures, per: u64) -> String {
     let known = |ns| figures.known(ns);
     let cells = [
         known(figures.current_ns),
@@ -79,7 +79,7 @@ mod tests {
 
     #[test]
     fn the_table_is_that_of_rtla() {
-        let mut columns = Columns::default();
+        let mut columns = CpuColumns::default();
         columns.add(&wakeup(0, 2_500, 9_100, 12_999));
         columns.add(&wakeup(0, 1_000, 4_000, 6_000));
         columns.add(&unseen(1, 70_000));

@@ -5,10 +5,10 @@ use std::time::Duration;
 
 use anyhow::Result;
 use vmnoise_events::RunFacts;
-use vmnoise_explain::{Interval, Summary, Wakeups};
+use vmnoise_explain::{Interval, Summary, WakeupSummary};
 
-use super::columns::Columns;
-use super::cyclictest::{Cyclictest, Words};
+use super::columns::CpuColumns;
+use super::cyclictest::{Cyclictest, CyclictestWords};
 use super::document::LatencyDocument;
 use super::exports::{Exporter, Exports};
 use super::{analysis, budget, rtla_table};
@@ -21,7 +21,7 @@ use crate::run::{Meanwhile, Period, RecentTrace, View};
 
 /// Options of the table.
 #[derive(Debug, Clone, Copy)]
-pub struct Asked {
+pub struct TopOptions {
     /// Output format.
     pub format: LatencyFormat,
     /// Whether the table is shown only at the end.
@@ -37,15 +37,15 @@ pub struct Asked {
     /// Number of wake-ups of each task after which the run ends; `None` without such a limit.
     pub loops: Option<u64>,
     /// Further options of a link named `cyclictest`.
-    pub cyclictest: Option<Words>,
+    pub cyclictest: Option<CyclictestWords>,
 }
 
 /// View that redraws the table each second on a terminal, and prints it once elsewhere.
 #[derive(Debug)]
-pub struct Top {
-    asked: Asked,
+pub struct LatencyTop {
+    asked: TopOptions,
     draws: bool,
-    columns: Columns,
+    columns: CpuColumns,
     cyclictest: Cyclictest,
     exporter: Exporter,
     stream: Stream,
@@ -57,10 +57,10 @@ pub struct Top {
     sums: Option<String>,
 }
 
-impl Top {
+impl LatencyTop {
     /// Creates the view and its exports.
-    pub fn new(asked: Asked, exports: &Exports) -> Top {
-        let Asked {
+    pub fn new(asked: TopOptions, exports: &Exports) -> LatencyTop {
+        let TopOptions {
             format,
             quiet,
             nano,
@@ -70,10 +70,10 @@ impl Top {
         } = asked;
         let exporter = Exporter::new(exports, nano);
         let is_shown = format == LatencyFormat::Text && !quiet && !aa_only;
-        Top {
+        LatencyTop {
             asked,
             draws: is_shown && std::io::stdout().is_terminal(),
-            columns: Columns::default(),
+            columns: CpuColumns::default(),
             cyclictest: Cyclictest::new(nano),
             exporter: match cyclictest.is_some_and(|words| words.sums) {
                 true => exporter.with_sums(),
@@ -87,8 +87,8 @@ impl Top {
     }
 
     /// Creates the view of a recording.
-    pub fn of_recording(format: LatencyFormat) -> Top {
-        let asked = Asked {
+    pub fn of_recording(format: LatencyFormat) -> LatencyTop {
+        let asked = TopOptions {
             format,
             quiet: true,
             nano: false,
@@ -98,7 +98,7 @@ impl Top {
             loops: None,
             cyclictest: None,
         };
-        Top::new(asked, &Exports::default())
+        LatencyTop::new(asked, &Exports::default())
     }
 
     /// Shows no table during the run, because a frame is shown.
@@ -166,12 +166,12 @@ impl Top {
 }
 
 /// Renders the latest wake-up.
-pub fn worst(wakeups: &Wakeups) -> String {
+pub fn worst(wakeups: &WakeupSummary) -> String {
     let tree = |worst| format!("\nThe longest latency\n{}", tree(worst));
     wakeups.worst.first().map(tree).unwrap_or_default()
 }
 
-impl View for Top {
+impl View for LatencyTop {
     fn wants_trace(&self) -> bool {
         self.asked.keeps_trace
     }
@@ -232,7 +232,7 @@ impl View for Top {
 
     /// Prints the table before the actions, without its last line, as rtla does.
     fn acts(&mut self, measured: Duration) -> Result<()> {
-        let Asked {
+        let TopOptions {
             format,
             quiet,
             aa_only,

@@ -10,18 +10,18 @@ use serde::Serialize;
 use vmnoise_events::{HostFacts, Policy};
 use vmnoise_host::LapicTimerAdvance;
 use vmnoise_judge::tuning::{Goal, Keeps, cheapest};
-use vmnoise_workload::microvm::lapic_timer::Turn;
+use vmnoise_workload::microvm::lapic_timer::TimerTurn;
 
 use super::{json, write};
 use crate::output::format::Format;
-use step::Step;
+use step::PollingStep;
 
 /// Largest probability of a wrong answer.
 const RISK: f64 = 0.01;
 
 /// Options of the user.
 #[derive(Debug, Clone, Copy, Serialize)]
-pub struct Asked {
+pub struct TuningRequest {
     /// CPU of the vCPU.
     pub cpu: u32,
     /// Duration of all settings together, in nanoseconds.
@@ -53,31 +53,31 @@ pub struct Present {
 
 /// JSON document `vmnoise.tune-timer/1`.
 #[derive(Debug, Serialize)]
-pub struct Document<'a> {
+pub struct TuneTimerDocument<'a> {
     schema: &'static str,
     tool_version: &'static str,
     kernel: &'a str,
     hypervisor: Option<&'a str>,
     started_at: String,
-    options: Asked,
+    options: TuningRequest,
     tsc_hz: u64,
     present: Present,
-    steps: Vec<Step>,
+    steps: Vec<PollingStep>,
     /// Index in `steps` of the setting that keeps the goal at the least cost.
     setting: Option<usize>,
 }
 
-impl<'a> Document<'a> {
+impl<'a> TuneTimerDocument<'a> {
     /// Creates the document of these turns. The first setting is the present one.
     pub fn new(
         host: &'a HostFacts,
         started_at: String,
-        options: Asked,
+        options: TuningRequest,
         present: Present,
         tsc_hz: u64,
         settings: &[Option<u32>],
-        turns: &[Turn],
-    ) -> Document<'a> {
+        turns: &[TimerTurn],
+    ) -> TuneTimerDocument<'a> {
         // Bonferroni correction: the tests share the risk.
         let goal = options.goal_ns.map(|limit_ns| Goal {
             limit_ns,
@@ -88,10 +88,10 @@ impl<'a> Document<'a> {
             let is_present = limit_ns.is_none();
             let halt_poll_ns = limit_ns.map_or(present.halt_poll_ns, |it| Some(u64::from(it)));
             let turns = turns.iter().filter(|turn| turn.setting == place);
-            let turns: Vec<&Turn> = turns.collect();
-            Step::new(halt_poll_ns, is_present, &turns, &options, goal, tsc_hz)
+            let turns: Vec<&TimerTurn> = turns.collect();
+            PollingStep::new(halt_poll_ns, is_present, &turns, &options, goal, tsc_hz)
         };
-        let mut steps: Vec<Step> = settings.iter().enumerate().map(step).collect();
+        let mut steps: Vec<PollingStep> = settings.iter().enumerate().map(step).collect();
         // Done while the present setting is first: it is replaced only by one that is certainly
         // cheaper.
         let chosen = choose(&steps).map(|place| (steps[place].halt_poll_ns, steps[place].present));
@@ -101,7 +101,7 @@ impl<'a> Document<'a> {
                 .iter()
                 .position(|at| (at.halt_poll_ns, at.present) == it)
         });
-        Document {
+        TuneTimerDocument {
             schema: "vmnoise.tune-timer/1",
             tool_version: env!("CARGO_PKG_VERSION"),
             kernel: &host.kernel,
@@ -128,7 +128,7 @@ impl<'a> Document<'a> {
 }
 
 /// Returns the cheapest of the settings that keep the goal.
-fn choose(steps: &[Step]) -> Option<usize> {
+fn choose(steps: &[PollingStep]) -> Option<usize> {
     let keep = steps.iter().enumerate();
     let keep = keep.filter(|(_, step)| step.keeps_goal == Some(Keeps::Yes));
     let (places, costs): (Vec<usize>, Vec<&[f64]>) =
@@ -140,7 +140,7 @@ fn choose(steps: &[Step]) -> Option<usize> {
 ///
 /// # Errors
 /// If stdout cannot be written.
-pub fn print(document: &Document<'_>, format: Format) -> Result<()> {
+pub fn print(document: &TuneTimerDocument<'_>, format: Format) -> Result<()> {
     match format {
         Format::Text => write(text::render(document).as_bytes()),
         Format::Json => {

@@ -1,18 +1,18 @@
 //! Result of one setting: lateness of timers, cost, and whether it keeps the goal.
 
 use serde::Serialize;
-use vmnoise_events::Workload;
+use vmnoise_events::MeasuringCommand;
 use vmnoise_events::coverage::Coverage;
 use vmnoise_judge::tuning::{Goal, Keeps, Lateness};
-use vmnoise_workload::microvm::lapic_timer::{Halts, Times, Turn};
+use vmnoise_workload::microvm::lapic_timer::{Halts, TimerTurn, Times};
 
-use super::Asked;
+use super::TuningRequest;
 use super::agreement::agree;
 use crate::units::to_ns;
 
 /// Result of one setting of halt polling.
 #[derive(Debug, Serialize)]
-pub struct Step {
+pub struct PollingStep {
     /// Limit of KVM's polling, in nanoseconds.
     pub halt_poll_ns: Option<u64>,
     /// Whether this is the host's present setting.
@@ -26,7 +26,7 @@ pub struct Step {
     /// Largest earliness in nanoseconds; `None` if no timer was early.
     pub earliest_ns: Option<u64>,
     /// Lateness of the timers; an early timer counts as not late.
-    pub late_ns: Option<Late>,
+    pub late_ns: Option<TimerLateness>,
     /// Whether the goal is kept.
     pub keeps_goal: Option<Keeps>,
     /// Account of the vCPU's thread by the scheduler.
@@ -48,7 +48,7 @@ pub struct Step {
 
 /// Lateness of all timers of a setting, in ns.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-pub struct Late {
+pub struct TimerLateness {
     pub min: u64,
     pub mean: u64,
     pub p50: u64,
@@ -58,15 +58,15 @@ pub struct Late {
     pub max: u64,
 }
 
-impl Step {
+impl PollingStep {
     pub fn new(
         halt_poll_ns: Option<u64>,
         present: bool,
-        turns: &[&Turn],
-        asked: &Asked,
+        turns: &[&TimerTurn],
+        asked: &TuningRequest,
         goal: Option<Goal>,
         tsc_hz: u64,
-    ) -> Step {
+    ) -> PollingStep {
         let ns = |cycles| to_ns(cycles, tsc_hz);
         let mut lateness = Lateness::default();
         for turn in turns {
@@ -87,9 +87,9 @@ impl Step {
         let earliest_tsc = turns.iter().map(|turn| turn.earliest_tsc).max();
         let count = turns.len() as u64;
         let witnesses_agree = agree(&thread, &kvm, count);
-        let mut coverage = Coverage::of_workload(Workload::Timerlat);
+        let mut coverage = Coverage::of_workload(MeasuringCommand::Timerlat);
         coverage.more_taken_than_measured = witnesses_agree == Some(false);
-        Step {
+        PollingStep {
             halt_poll_ns,
             present,
             turns: count,
@@ -114,7 +114,12 @@ impl Step {
     }
 }
 
-fn late(lateness: &Lateness, turns: &[&Turn], asked: &Asked, tsc_hz: u64) -> Option<Late> {
+fn late(
+    lateness: &Lateness,
+    turns: &[&TimerTurn],
+    asked: &TuningRequest,
+    tsc_hz: u64,
+) -> Option<TimerLateness> {
     let ns = |cycles| to_ns(cycles, tsc_hz);
     let spreads = turns.iter().map(|turn| turn.spread_tsc);
     let total_tsc: u64 = spreads.clone().map(|it| it.total).sum();
@@ -124,7 +129,7 @@ fn late(lateness: &Lateness, turns: &[&Turn], asked: &Asked, tsc_hz: u64) -> Opt
     );
     // Lengths are known to three digits, and the longest exactly.
     let at = |part: f64| Some(lateness.at(part)?.clamp(min, max));
-    Some(Late {
+    Some(TimerLateness {
         min,
         mean: ns(total_tsc) / lateness.count().max(1),
         p50: at(0.5)?,

@@ -40,11 +40,11 @@ const SHORT: Made = Made {
 };
 
 impl Made {
-    fn turn(self, setting: usize, round: u64) -> Turn {
+    fn turn(self, setting: usize, round: u64) -> TimerTurn {
         let wall_ns = 1_000 * MS;
         let ran_ns = wall_ns / 100 * (self.busy_percent + round % 2);
         let polled_ns = wall_ns / 100 * self.polled_percent;
-        Turn {
+        TimerTurn {
             setting,
             late_tsc: vec![(self.late_ns, self.timers)],
             spread_tsc: Spread {
@@ -74,7 +74,7 @@ impl Made {
     }
 }
 
-const ASKED: Asked = Asked {
+const ASKED: TuningRequest = TuningRequest {
     cpu: 1,
     duration_ns: 30_000 * MS,
     interval_ns: MS,
@@ -90,7 +90,7 @@ const PRESENT: Present = Present {
     can_limit_halt_poll: true,
 };
 
-fn turns(made: [Made; 3]) -> Vec<Turn> {
+fn turns(made: [Made; 3]) -> Vec<TimerTurn> {
     let rounds = (0..10).flat_map(|round| {
         let turn = move |(setting, made): (usize, Made)| made.turn(setting, round);
         made.into_iter().enumerate().map(turn)
@@ -100,13 +100,13 @@ fn turns(made: [Made; 3]) -> Vec<Turn> {
 
 /// Returns the text, the choice in the JSON, and whether a setting keeps the goal.
 fn reported(
-    asked: Asked,
+    asked: TuningRequest,
     present: Present,
-    turns: &[Turn],
+    turns: &[TimerTurn],
 ) -> (String, Option<u64>, Option<Keeps>) {
     let facts = fixtures::facts();
     let started_at = "2026-11-26T00:00:00Z".to_owned();
-    let document = Document::new(
+    let document = TuneTimerDocument::new(
         &facts.host,
         started_at,
         asked,
@@ -144,7 +144,7 @@ fn the_present_setting_stays_where_no_other_is_surely_cheaper() {
 
 #[test]
 fn a_goal_that_none_keeps_is_no_setting() {
-    let asked = Asked {
+    let asked = TuningRequest {
         goal_ns: Some(10_000),
         ..ASKED
     };
@@ -164,7 +164,7 @@ fn too_few_timers_are_no_answer_but_how_long_it_takes() {
 
 #[test]
 fn without_a_goal_nothing_is_chosen_and_nothing_is_open() {
-    let asked = Asked {
+    let asked = TuningRequest {
         goal_ns: None,
         ..ASKED
     };
@@ -229,7 +229,7 @@ fn what_is_unknown_is_null() {
         vcpu_advance_ns: None,
         ..PRESENT
     };
-    let document = Document::new(
+    let document = TuneTimerDocument::new(
         &facts.host,
         String::new(),
         ASKED,

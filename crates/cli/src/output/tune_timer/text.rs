@@ -5,14 +5,14 @@ use std::fmt::Write;
 use vmnoise_host::LapicTimerAdvance;
 use vmnoise_judge::tuning::Keeps;
 
-use super::step::Step;
-use super::{Asked, Document};
+use super::step::PollingStep;
+use super::{TuneTimerDocument, TuningRequest};
 use crate::output::table;
 use crate::units::{human, rough};
 
 const PARAMETER: &str = "/sys/module/kvm/parameters/halt_poll_ns";
 
-pub fn render(document: &Document<'_>) -> String {
+pub fn render(document: &TuneTimerDocument<'_>) -> String {
     let asked = &document.options;
     let mut text = format!(
         "Lateness of a guest's timers on CPU {}, set {} ahead, for each limit of KVM's halt polling\n\n",
@@ -25,7 +25,7 @@ pub fn render(document: &Document<'_>) -> String {
     let of_percentile = format!("p{}", asked.percentile);
     text += &table::of(&document.steps, |it| {
         let it = it
-            .figure("halt_poll_ns", |step: &Step| setting(step))
+            .figure("halt_poll_ns", |step: &PollingStep| setting(step))
             .count("timers", |step| step.timers)
             .count("early", |step| step.early)
             .time("min late", |step| step.late_ns.map(|late| late.min))
@@ -57,7 +57,7 @@ pub fn render(document: &Document<'_>) -> String {
     text
 }
 
-fn setting(step: &Step) -> String {
+fn setting(step: &PollingStep) -> String {
     let limit = step
         .halt_poll_ns
         .map_or("-".to_owned(), |it| it.to_string());
@@ -68,12 +68,12 @@ fn setting(step: &Step) -> String {
 }
 
 /// Returns the part of KVM's polls that ended a halt, in percent.
-fn in_time_percent(step: &Step) -> Option<f64> {
+fn in_time_percent(step: &PollingStep) -> Option<f64> {
     let (in_time, polls) = (step.kvm.polls_in_time?, step.kvm.polls?);
     (polls > 0).then(|| in_time as f64 / polls as f64 * 100.0)
 }
 
-fn keeps(step: &Step) -> &'static str {
+fn keeps(step: &PollingStep) -> &'static str {
     match step.keeps_goal {
         Some(Keeps::Yes) => "yes",
         Some(Keeps::No) => "no",
@@ -83,7 +83,7 @@ fn keeps(step: &Step) -> &'static str {
 }
 
 /// Returns why polling is of no use here, if so.
-fn polling(document: &Document<'_>) -> Option<String> {
+fn polling(document: &TuneTimerDocument<'_>) -> Option<String> {
     if !document.present.can_limit_halt_poll {
         return Some(
             "Only the present setting is measured: this KVM has no limit for one VM; use Linux 5.8 or newer"
@@ -104,7 +104,7 @@ fn polling(document: &Document<'_>) -> Option<String> {
     })
 }
 
-fn goal_line(document: &Document<'_>) -> Option<String> {
+fn goal_line(document: &TuneTimerDocument<'_>) -> Option<String> {
     let asked = &document.options;
     let goal = format!(
         "{} % of timers within {}",
@@ -142,7 +142,7 @@ fn goal_line(document: &Document<'_>) -> Option<String> {
     Some(line)
 }
 
-fn nothing_keeps(document: &Document<'_>, goal: &str) -> String {
+fn nothing_keeps(document: &TuneTimerDocument<'_>, goal: &str) -> String {
     let steps = &document.steps;
     let open = steps.iter().filter_map(|step| match step.keeps_goal {
         Some(Keeps::Open { needed }) => Some(needed_ns(step, needed, &document.options)),
@@ -166,13 +166,13 @@ fn nothing_keeps(document: &Document<'_>, goal: &str) -> String {
 }
 
 /// Returns the duration of a run in which this setting has `needed` timers, in nanoseconds.
-fn needed_ns(step: &Step, needed: Option<u64>, asked: &Asked) -> Option<u64> {
+fn needed_ns(step: &PollingStep, needed: Option<u64>, asked: &TuningRequest) -> Option<u64> {
     let times = needed? as f64 / step.timers.max(1) as f64;
     Some((asked.duration_ns as f64 * times) as u64)
 }
 
 /// Returns the assessment of KVM's timer advance: whether it is too short or too long.
-fn advance(document: &Document<'_>) -> String {
+fn advance(document: &TuneTimerDocument<'_>) -> String {
     let early: u64 = document.steps.iter().map(|step| step.early).sum();
     let earliest_ns = document
         .steps
@@ -207,7 +207,7 @@ fn advance(document: &Document<'_>) -> String {
     format!("Timer advance: {how}; {seen}")
 }
 
-fn witnesses(document: &Document<'_>) -> String {
+fn witnesses(document: &TuneTimerDocument<'_>) -> String {
     let with = |answer| {
         let steps = document
             .steps

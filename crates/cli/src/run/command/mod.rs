@@ -11,11 +11,12 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result};
 use vmnoise_events::FamilyLook;
 use vmnoise_events::coverage::{CommandCoverage, Coverage};
-use vmnoise_judge::fitness::{Evidence, Range};
+use vmnoise_judge::fitness::{FitnessEvidence, Range};
 use vmnoise_tracer::{Family, LoadError};
 
-use process::Started;
-pub use process::{CannotStart, Ended};
+use preflight::QuietCpu;
+use process::RunningCommand;
+pub use process::{CannotStart, ProcessEnd};
 pub use procfs::FromProc;
 use rate::RateWitness;
 pub use rate::RunRate;
@@ -26,7 +27,7 @@ const LAST_SWITCHES: Duration = Duration::from_millis(50);
 
 /// Measurements of a run, by the source that was available.
 #[derive(Debug)]
-pub enum Seen {
+pub enum RunEvidence {
     /// BPF followed all scheduling events of the command's threads.
     Traced {
         /// Sums of these events.
@@ -47,36 +48,41 @@ pub enum Seen {
 
 /// Result of one run of the command.
 #[derive(Debug)]
-pub struct Done {
+pub struct CommandRun {
     /// Exit status of the command.
-    pub ended: Ended,
+    pub ended: ProcessEnd,
     /// Wall-clock time of the run.
     pub wall_ns: u64,
     /// Measured time and its source.
-    pub seen: Seen,
+    pub seen: RunEvidence,
     /// Work rate of the command's threads while they had a CPU, or why it is unknown.
     pub rate: Result<RunRate, String>,
 }
 
-impl Done {
-    /// Returns the evidence for a verdict.
-    pub fn evidence(&self) -> Evidence {
+impl CommandRun {
+    /// Returns the evidence for a verdict. It includes the rate that the preflight measured.
+    pub fn evidence(&self, preflight: Option<&[QuietCpu]>) -> FitnessEvidence {
         match &self.seen {
-            Seen::Traced {
+            RunEvidence::Traced {
                 look,
                 sees_steal,
                 sees_nmi,
-            } => Evidence::traced(look, self.wall_ns, *sees_steal, *sees_nmi),
-            Seen::Read { why, found } => {
+            } => {
+                let hypervisor = preflight::hypervisor_rate(preflight);
+                FitnessEvidence::traced(look, self.wall_ns, *sees_steal, *sees_nmi, hypervisor)
+            }
+            RunEvidence::Read { why, found } => {
                 // With other threads or children, the wait may have been for one of them.
                 let taken_ns = match found.is_alone {
                     true => found.waited_ns,
                     false => 0,
                 };
                 let range = |least| Range { least, most: None };
-                Evidence {
+                FitnessEvidence {
                     taken_ns: range(taken_ns),
                     longest_ns: range(0),
+                    worst_thread_ns: range(taken_ns),
+                    wall_ns: self.wall_ns,
                     of_ns: self.wall_ns.max(found.ran_ns + found.waited_ns),
                     coverage: Coverage::of_command(CommandCoverage {
                         untraced: Some(why.clone()),
@@ -93,7 +99,7 @@ impl Done {
 ///
 /// # Errors
 /// [`CannotStart`], or if the kernel's counts cannot be read.
-pub fn run(command: &[OsString]) -> Result<Done> {
+pub fn run(command: &[OsString]) -> Result<CommandRun> {
     let mut family = match Family::load() {
         Ok(family) => family,
         Err(LoadError::Refused { why, remedy }) => {
@@ -106,7 +112,7 @@ pub fn run(command: &[OsString]) -> Result<Done> {
         .starts_next()
         .context("setting which command the BPF programs follow")?;
     let mut rate = RateWitness::of_next_command();
-    let mut started = Started::new(command)?;
+    let mut started = RunningCommand::new(command)?;
     let (ended, wall_ns) = started.end(process::SELDOM, |_| rate.look())?;
     let until = Instant::now() + LAST_SWITCHES;
     let look = loop {
@@ -116,10 +122,10 @@ pub fn run(command: &[OsString]) -> Result<Done> {
         }
         std::thread::sleep(Duration::from_millis(1));
     };
-    Ok(Done {
+    Ok(CommandRun {
         ended,
         wall_ns,
-        seen: Seen::Traced {
+        seen: RunEvidence::Traced {
             look: Box::new(look),
             sees_steal: family.sees_steal(),
             sees_nmi: family.sees_nmi(),
@@ -128,18 +134,18 @@ pub fn run(command: &[OsString]) -> Result<Done> {
     })
 }
 
-fn untraced(command: &[OsString], why: String) -> Result<Done> {
-    let mut reader = procfs::Reader::new();
+fn untraced(command: &[OsString], why: String) -> Result<CommandRun> {
+    let mut reader = procfs::ProcessReader::new();
     let mut rate = RateWitness::of_next_command();
-    let mut started = Started::new(command)?;
+    let mut started = RunningCommand::new(command)?;
     let (ended, wall_ns) = started.end(process::OFTEN, |pid| {
         reader.look(pid);
         rate.look();
     })?;
-    Ok(Done {
+    Ok(CommandRun {
         ended,
         wall_ns,
-        seen: Seen::Read {
+        seen: RunEvidence::Read {
             why,
             found: reader.finish(),
         },

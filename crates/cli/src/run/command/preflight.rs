@@ -7,7 +7,9 @@ use std::time::Duration;
 use anyhow::{Context, Result, bail};
 use serde::Serialize;
 use serde_json::Value;
+use vmnoise_events::Share;
 use vmnoise_host::Host;
+use vmnoise_judge::fitness::HypervisorRate;
 use vmnoise_workload::spin::{RateConfig, RateWindow, rate};
 use vmnoise_workload::tsc;
 
@@ -36,6 +38,9 @@ pub struct QuietCpu {
     pub max_gap_ns: Option<u64>,
     /// Culprit that took most of it.
     pub most_by: Option<String>,
+    /// Time that the hypervisor took in addition to steal time, or the hardware took (the share
+    /// `hv_or_hw`), in percent of the time polled; `None` if unknown.
+    pub beyond_steal_percent: Option<f64>,
     /// Work lost compared with the rate of the fastest millisecond, in percent; gaps are not
     /// counted.
     pub rate_lost_percent: Option<f64>,
@@ -114,8 +119,34 @@ fn read(cpu: &Value) -> Result<QuietCpu> {
         noise_percent: cpu["noise_percent"].as_f64(),
         max_gap_ns: cpu["max_gap_ns"].as_u64(),
         most_by: cpu["sources"][0]["name"].as_str().map(str::to_owned),
+        beyond_steal_percent: beyond_steal_percent(cpu),
         rate_lost_percent: None,
     })
+}
+
+fn beyond_steal_percent(cpu: &Value) -> Option<f64> {
+    let ns = cpu["shares_ns"][Share::HvOrHw.name()].as_f64()?;
+    let runtime_ns = cpu["runtime_ns"].as_f64().filter(|ns| *ns > 0.0)?;
+    Some(100.0 * ns / runtime_ns)
+}
+
+/// Returns the hypervisor's rate for a verdict: the largest rate of any CPU, and the longest gap of
+/// any CPU.
+pub fn hypervisor_rate(quiet: Option<&[QuietCpu]>) -> HypervisorRate {
+    if Host::here().hypervisor().is_none() {
+        return HypervisorRate::Nothing;
+    }
+    let quiet = quiet.unwrap_or_default();
+    let rates: Option<Vec<f64>> = quiet.iter().map(|it| it.beyond_steal_percent).collect();
+    let most = rates.into_iter().flatten().max_by(f64::total_cmp);
+    let longest_ns = quiet.iter().filter_map(|it| it.max_gap_ns).max();
+    match most.zip(longest_ns) {
+        None => HypervisorRate::Unmeasured,
+        Some((percent, longest_ns)) => HypervisorRate::Measured {
+            ppm: (percent * 10_000.0).ceil() as u64,
+            longest_ns,
+        },
+    }
 }
 
 #[cfg(test)]

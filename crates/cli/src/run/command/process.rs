@@ -43,9 +43,9 @@ impl CannotStart {
 
 /// How a command ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Ended(ExitStatus);
+pub struct ProcessEnd(ExitStatus);
 
-impl Ended {
+impl ProcessEnd {
     /// Returns the status as a shell does: the exit status, or 128 plus the signal's number.
     pub fn code(self) -> u8 {
         let code = self.0.code().or_else(|| Some(128 + self.0.signal()?));
@@ -54,14 +54,14 @@ impl Ended {
 }
 
 /// Running command.
-pub struct Started {
+pub struct RunningCommand {
     child: Child,
     begin: Instant,
 }
 
-impl Started {
+impl RunningCommand {
     /// Starts the command from the calling thread.
-    pub fn new(command: &[OsString]) -> Result<Started> {
+    pub fn new(command: &[OsString]) -> Result<RunningCommand> {
         let (program, arguments) = command.split_first().context("there is no command")?;
         let begin = Instant::now();
         let child = Command::new(program).args(arguments).spawn();
@@ -69,7 +69,7 @@ impl Started {
             name: say::name_of(Path::new(program)),
             why,
         })?;
-        Ok(Started { child, begin })
+        Ok(RunningCommand { child, begin })
     }
 
     /// Waits for the end of the command; returns its exit status and its wall-clock time in ns.
@@ -79,7 +79,7 @@ impl Started {
         &mut self,
         each: Duration,
         mut look: impl FnMut(u32) + Send,
-    ) -> Result<(Ended, u64)> {
+    ) -> Result<(ProcessEnd, u64)> {
         let number = self.child.id();
         let pid = i32::try_from(number).ok().and_then(Pid::from_raw);
         let pid = pid.context("reading the process id of the command")?;
@@ -106,7 +106,7 @@ impl Started {
             ended.map(|()| wall_ns)
         })?;
         let status = self.child.wait().context("waiting for the command")?;
-        Ok((Ended(status), wall_ns))
+        Ok((ProcessEnd(status), wall_ns))
     }
 }
 

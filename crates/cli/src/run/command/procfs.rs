@@ -36,7 +36,7 @@ struct Last {
 }
 
 /// Reads the counters of a process, its threads and its children.
-pub struct Reader {
+pub struct ProcessReader {
     threads: HashMap<u32, Last>,
     /// Whether there may have been children that were not seen.
     hides_children: bool,
@@ -44,10 +44,10 @@ pub struct Reader {
     throttled_before: Option<u64>,
 }
 
-impl Reader {
+impl ProcessReader {
     /// Begins; call it before the command starts.
-    pub fn new() -> Reader {
-        Reader {
+    pub fn new() -> ProcessReader {
+        ProcessReader {
             threads: HashMap::new(),
             hides_children: false,
             steal_before: steal_ticks(),
@@ -209,7 +209,7 @@ mod tests {
 
     #[test]
     fn this_process_is_found_with_its_threads() {
-        let mut reader = Reader::new();
+        let mut reader = ProcessReader::new();
         reader.look(std::process::id());
         let found = reader.finish();
         assert!(found.threads >= 1 && found.ran_ns > 0, "{found:?}");

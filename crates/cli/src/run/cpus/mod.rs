@@ -12,22 +12,22 @@ mod warm_up;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Error, Result};
-use vmnoise_events::{Event, Finish, FinishReason, Loss, LossKind, RunFacts, Tally};
+use vmnoise_events::{CpuTally, Event, Finish, FinishReason, Loss, LossKind, RunFacts};
 use vmnoise_tracer::{SmiCounts, StopWitness, Tracer};
-use vmnoise_workload::{Workload, tsc};
+use vmnoise_workload::{RunningWorkload, tsc};
 
-use self::outer_steal::OuterSteal;
+use self::outer_steal::OuterStealReadings;
 use self::own_stop::OwnStop;
-use self::posted::Posted;
+use self::posted::PostedInterruptCounts;
 use self::warm_up::Baseline;
 use super::at_stop::AskedAtStop;
 use super::loss_news::LossNews;
-use super::measure::{SUBMIT_SLACK_NS, Source, TICK};
+use super::measure::{EventSource, SUBMIT_SLACK_NS, TICK};
 use super::session::Session;
 use crate::feed::receiver::HostFeed;
 use crate::interrupt;
 use crate::units::to_tsc;
-use vmnoise_rights::Work;
+use vmnoise_rights::AttachedWork;
 
 /// Time for which a workload runs on after the last renewal: the draining thread that renews it has
 /// probably hung.
@@ -42,7 +42,7 @@ const PATIENCE: Duration = Duration::from_secs(5);
 pub struct Cpus {
     facts: RunFacts,
     warm_up: Duration,
-    workload: Box<dyn Workload>,
+    workload: Box<dyn RunningWorkload>,
     tracer: Option<Tracer>,
     stop_witness: Option<StopWitness>,
     at_stop: AskedAtStop,
@@ -51,9 +51,9 @@ pub struct Cpus {
     /// Whether the user named the feed. The name may be a socket, which is connected again when the
     /// host hangs up.
     feed_is_named: bool,
-    outer_steal: OuterSteal,
+    outer_steal: OuterStealReadings,
     /// Counts of posted interrupts, if any may reach the polling threads.
-    posted: Option<Posted>,
+    posted: Option<PostedInterruptCounts>,
     baseline: Baseline,
     loss_news: LossNews,
     events: Vec<Event>,
@@ -64,10 +64,10 @@ pub struct Cpus {
     end_tsc: u64,
 }
 
-impl Source for Cpus {
-    fn works(&self) -> Vec<Work> {
-        let hears = self.feed_is_named.then_some(Work::HearHost);
-        [Work::Measure].into_iter().chain(hears).collect()
+impl EventSource for Cpus {
+    fn works(&self) -> Vec<AttachedWork> {
+        let hears = self.feed_is_named.then_some(AttachedWork::HearHost);
+        [AttachedWork::Measure].into_iter().chain(hears).collect()
     }
 
     fn start(&mut self, session: &mut Session<'_>) -> Result<Option<Instant>> {
@@ -179,7 +179,8 @@ impl Cpus {
             self.discard(session);
             session.shown().turn();
         }
-        self.outer_steal = OuterSteal::begin(&self.facts.options.cpus, self.tracer.as_ref());
+        self.outer_steal =
+            OuterStealReadings::begin(&self.facts.options.cpus, self.tracer.as_ref());
         let begun_mono_ns = self.anchor(session);
         self.baseline = Baseline {
             begun_mono_ns,
@@ -222,7 +223,7 @@ impl Cpus {
     fn drain_rings(&mut self, session: &mut Session<'_>) -> u64 {
         let mono_ns = self.anchor(session);
         let tallies = self.tallies().into_iter();
-        let tallies: Vec<Tally> = tallies.map(|it| self.baseline.tally(it)).collect();
+        let tallies: Vec<CpuTally> = tallies.map(|it| self.baseline.tally(it)).collect();
         for tally in &tallies {
             session.accept(&Event::Tally(*tally));
         }
@@ -287,7 +288,7 @@ impl Cpus {
     }
 
     /// Counters since the start of the workload.
-    fn tallies(&self) -> Vec<Tally> {
+    fn tallies(&self) -> Vec<CpuTally> {
         let tallies = self.workload.tallies().into_iter();
         // A workload that has not read its clock yet has no start.
         tallies
@@ -296,8 +297,8 @@ impl Cpus {
             .collect()
     }
 
-    fn with_host_counters(&self, tally: Tally) -> Tally {
-        let tally = Tally {
+    fn with_host_counters(&self, tally: CpuTally) -> CpuTally {
+        let tally = CpuTally {
             smi_count: self.smi.read(tally.cpu),
             ..tally
         };
@@ -309,7 +310,7 @@ impl Cpus {
         // that never left the kernel.
         let all_but_heavy = tally.kvm_stat_exits.zip(heavy_exits);
         let all_but_heavy = all_but_heavy.map(|(all, heavy)| all.saturating_sub(heavy));
-        Tally {
+        CpuTally {
             light_exits: tracer.light_exits(tally.cpu).or(all_but_heavy),
             heavy_exits,
             outer_steal_ns: self.outer_steal.since_start(tracer, tally.cpu),

@@ -1,15 +1,15 @@
 //! Observation of existing threads: BPF watches when they run, and no thread of vmnoise polls.
 
 use anyhow::Context;
-use vmnoise_events::{Event, Tally};
+use vmnoise_events::{CpuTally, Event};
 use vmnoise_host::{Host, Thread};
 use vmnoise_tracer::Observer;
-use vmnoise_workload::{Failure, MeasuredThread, Workload, tsc};
+use vmnoise_workload::{Failure, MeasuredThread, RunningWorkload, tsc};
 
 use crate::units::to_tsc;
 
 /// Observed threads; each CPU may be used by at most one of them.
-pub struct Observed {
+pub struct ObservedThreads {
     host: Host,
     observer: Observer,
     threads: Vec<Thread>,
@@ -28,10 +28,10 @@ struct Watched {
     is_home: bool,
 }
 
-impl Observed {
+impl ObservedThreads {
     /// Creates an observation of these threads.
-    pub fn new(threads: Vec<Thread>, tsc_hz: u64, observer: Observer) -> Observed {
-        Observed {
+    pub fn new(threads: Vec<Thread>, tsc_hz: u64, observer: Observer) -> ObservedThreads {
+        ObservedThreads {
             host: Host::here(),
             observer,
             threads,
@@ -47,7 +47,7 @@ impl Observed {
         })
     }
 
-    fn tally(&self, watched: &Watched) -> Option<Tally> {
+    fn tally(&self, watched: &Watched) -> Option<CpuTally> {
         let anchor = tsc::anchor();
         let stay = self.observer.stay(watched.cpu, anchor.mono_ns)?;
         let runnable_ns = stay.runnable_ns.saturating_sub(watched.runnable_ns);
@@ -60,7 +60,7 @@ impl Observed {
             .saturating_sub(to_tsc(ago_ns, self.tsc_hz));
         let last_tsc = last_tsc.max(watched.first_tsc);
         let runtime_tsc = to_tsc(runnable_ns, self.tsc_hz);
-        Some(Tally {
+        Some(CpuTally {
             cpu: watched.cpu,
             first_tsc: watched.first_tsc,
             last_tsc,
@@ -69,12 +69,12 @@ impl Observed {
                 .steal_ns
                 .zip(watched.steal_ns)
                 .map(|(now_ns, start_ns)| now_ns.saturating_sub(start_ns)),
-            ..Tally::default()
+            ..CpuTally::default()
         })
     }
 }
 
-impl Workload for Observed {
+impl RunningWorkload for ObservedThreads {
     fn threads(&self) -> Vec<MeasuredThread> {
         let on_cpus = |thread: &Thread| {
             let tid = thread.tid;
@@ -111,7 +111,7 @@ impl Workload for Observed {
 
     fn drain(&mut self, _sink: &mut dyn FnMut(Event)) {}
 
-    fn tallies(&self) -> Vec<Tally> {
+    fn tallies(&self) -> Vec<CpuTally> {
         let tally = |watched| self.tally(watched);
         self.cpus.iter().filter_map(tally).collect()
     }

@@ -5,17 +5,17 @@ use vmnoise_tracer::Tracer;
 
 /// Readings of that clock by CPU, in nanoseconds; `None` if unknown.
 #[derive(Debug)]
-pub struct OuterSteal {
+pub struct OuterStealReadings {
     start: Vec<(u32, Option<u64>)>,
     period: Vec<(u32, Option<u64>)>,
 }
 
-impl OuterSteal {
+impl OuterStealReadings {
     /// Begins with the present readings of these CPUs.
-    pub fn begin(cpus: &[u32], tracer: Option<&Tracer>) -> OuterSteal {
+    pub fn begin(cpus: &[u32], tracer: Option<&Tracer>) -> OuterStealReadings {
         let read = |&cpu| (cpu, tracer.and_then(|tracer| tracer.outer_steal_ns(cpu)));
         let start: Vec<_> = cpus.iter().map(read).collect();
-        OuterSteal {
+        OuterStealReadings {
             period: start.clone(),
             start,
         }

@@ -3,7 +3,7 @@
 
 use std::time::{Duration, Instant};
 
-use vmnoise_events::{Event, PostedInterrupts, RunFacts, Tally, Workload};
+use vmnoise_events::{CpuTally, Event, MeasuringCommand, PostedInterrupts, RunFacts};
 use vmnoise_host::{Host, PostedCounts};
 use vmnoise_workload::tsc;
 
@@ -13,26 +13,26 @@ const SHARE: u32 = 1_000;
 
 /// Counters, and the earliest time of the next reading.
 #[derive(Debug)]
-pub struct Posted {
+pub struct PostedInterruptCounts {
     counts: PostedCounts,
     next: Option<Instant>,
 }
 
-impl Posted {
+impl PostedInterruptCounts {
     /// Returns `None` if no posted interrupt reaches the polling threads, or if something else
     /// hides the hardware's gaps anyway.
-    pub fn of(facts: &RunFacts, host: &Host) -> Option<Posted> {
-        let is_wanted = facts.workload == Workload::Osnoise
+    pub fn of(facts: &RunFacts, host: &Host) -> Option<PostedInterruptCounts> {
+        let is_wanted = facts.workload == MeasuringCommand::Osnoise
             && facts.may_have_posted_interrupts()
             && !facts.layer_below_unwitnessed()
             && facts.witnesses.see_kernel();
         let counts = is_wanted.then(|| host.posted_counts().ok()).flatten()?;
-        Some(Posted { counts, next: None })
+        Some(PostedInterruptCounts { counts, next: None })
     }
 
     /// Appends a reading to the gaps that were just drained: at the beginning, and whenever one of
     /// these gaps holds no interference. `tallies` are those of this drain.
-    pub fn look(&mut self, tallies: Vec<Tally>, events: &mut Vec<Event>) {
+    pub fn look(&mut self, tallies: Vec<CpuTally>, events: &mut Vec<Event>) {
         let is_bare =
             |event: &Event| matches!(event, Event::Gap(gap) if gap.interference == Some(0));
         let is_due = match self.next {
@@ -53,7 +53,7 @@ impl Posted {
                 from_mono_ns,
                 until_mono_ns,
             };
-            Some(Event::Tally(Tally {
+            Some(Event::Tally(CpuTally {
                 posted: Some(posted),
                 ..tally
             }))
@@ -90,7 +90,7 @@ mod tests {
     }
 
     fn facts() -> RunFacts {
-        let mut facts = fixtures::facts(Workload::Osnoise);
+        let mut facts = fixtures::facts(MeasuringCommand::Osnoise);
         facts.host.posted_interrupts = Some(true);
         facts
     }
@@ -107,11 +107,11 @@ mod tests {
     #[test]
     fn a_reading_follows_each_drain_that_brought_a_bare_gap() {
         let (_root, host) = host();
-        let mut posted = Posted::of(&facts(), &host).unwrap();
-        let tally = Tally {
+        let mut posted = PostedInterruptCounts::of(&facts(), &host).unwrap();
+        let tally = CpuTally {
             cpu: 1,
             last_tsc: 7,
-            ..Tally::default()
+            ..CpuTally::default()
         };
         let mut look = |before: Event| {
             let mut events = vec![before];
@@ -136,10 +136,10 @@ mod tests {
     #[test]
     fn readings_take_a_thousandth_of_a_cpu() {
         let (_root, host) = host();
-        let mut posted = Posted::of(&facts(), &host).unwrap();
-        let tally = Tally {
+        let mut posted = PostedInterruptCounts::of(&facts(), &host).unwrap();
+        let tally = CpuTally {
             cpu: 1,
-            ..Tally::default()
+            ..CpuTally::default()
         };
         posted.look(vec![tally], &mut Vec::new());
         posted.next = Some(Instant::now() + Duration::from_secs(60));
@@ -158,12 +158,15 @@ mod tests {
             |facts| facts.host.posted_interrupts = Some(false),
             |facts| facts.host.hypervisor = Some("KVM".into()),
             |facts| facts.witnesses.nmi = false,
-            |facts| facts.workload = Workload::Microvm,
+            |facts| facts.workload = MeasuringCommand::Microvm,
         ];
         for change in changes {
             let mut facts = facts();
             change(&mut facts);
-            assert!(Posted::of(&facts, &host).is_none(), "{facts:?}");
+            assert!(
+                PostedInterruptCounts::of(&facts, &host).is_none(),
+                "{facts:?}"
+            );
         }
     }
 }

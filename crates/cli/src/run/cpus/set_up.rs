@@ -4,30 +4,32 @@
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
-use vmnoise_events::{ClockFacts, Options, Policy, ProbeStatus, RunFacts, Witnesses, Workload};
+use vmnoise_events::{
+    ClockFacts, MeasuringCommand, Policy, ProbeStatus, RunFacts, RunOptions, Witnesses,
+};
 use vmnoise_tracer::{LoadError, Scope, SmiCounts, StopWitness, Tracer, clock};
 use vmnoise_workload::microvm::GuestClock;
 
 use super::Cpus;
-use super::outer_steal::OuterSteal;
-use super::posted::Posted;
+use super::outer_steal::OuterStealReadings;
+use super::posted::PostedInterruptCounts;
 use super::probe_status;
 use super::warm_up::Baseline;
 use crate::feed::receiver::{self, FeedFrom};
 use crate::run::FOREVER_NS;
 use crate::run::at_stop::AskedAtStop;
 use crate::run::loss_news::LossNews;
-use crate::run::machine::{self, Machine};
+use crate::run::machine::{self, LocalMachine};
 use crate::run::reaction::shell::Shell;
 use crate::say;
 use crate::status::UsageError;
 
 /// Options of the run.
-pub struct Plan<'a> {
+pub struct MeasurePlan<'a> {
     /// Workload that observes the gaps.
-    pub workload: Workload,
+    pub workload: MeasuringCommand,
     /// Options of the user.
-    pub options: Options,
+    pub options: RunOptions,
     /// CPUs for the tool's own threads; `None` means every CPU that is not measured.
     pub housekeeping: Option<Vec<u32>>,
     /// Time to measure before the result begins.
@@ -37,13 +39,13 @@ pub struct Plan<'a> {
     /// Evidence to keep for a stop.
     pub at_stop: AskedAtStop,
     /// Machine that is measured.
-    pub machine: &'a Machine,
+    pub machine: &'a LocalMachine,
 }
 
 /// Workload that is set up and waits for its start.
-pub struct Prepared {
+pub struct PreparedWorkload {
     /// The workload.
-    pub workload: Box<dyn vmnoise_workload::Workload>,
+    pub workload: Box<dyn vmnoise_workload::RunningWorkload>,
     /// Relation of the guest's clock to the host's, if a guest takes the timestamps.
     pub guest_clock: Option<GuestClock>,
     /// Whether the workload reads a steal clock.
@@ -60,9 +62,9 @@ pub struct Prepared {
 /// # Errors
 /// If an option cannot be met, or a probe or the workload cannot be set up.
 pub fn set_up(
-    plan: Plan<'_>,
+    plan: MeasurePlan<'_>,
     shell: Option<&Shell>,
-    prepare: impl FnOnce(u64, Option<&Tracer>) -> Result<Prepared>,
+    prepare: impl FnOnce(u64, Option<&Tracer>) -> Result<PreparedWorkload>,
 ) -> Result<(RunFacts, Cpus)> {
     let machine = plan.machine;
     let options = &plan.options;
@@ -134,8 +136,8 @@ pub fn set_up(
         facts: facts.clone(),
         warm_up: plan.warm_up,
         workload: prepared.workload,
-        outer_steal: OuterSteal::begin(&options.cpus, tracer.as_ref()),
-        posted: Posted::of(&facts, here),
+        outer_steal: OuterStealReadings::begin(&options.cpus, tracer.as_ref()),
+        posted: PostedInterruptCounts::of(&facts, here),
         tracer,
         stop_witness,
         at_stop: plan.at_stop,
@@ -155,12 +157,15 @@ pub fn set_up(
 /// Refuses an endless run that would poll every CPU and leave no CPU time even to the user's shell.
 /// Periodic tasks sleep and so leave CPU time to others.
 fn refuse_to_take_all(
-    workload: Workload,
-    options: &Options,
+    workload: MeasuringCommand,
+    options: &RunOptions,
     online: &[u32],
     rt_runtime_us: Option<i64>,
 ) -> Result<()> {
-    let polls = matches!(workload, Workload::Osnoise | Workload::Microvm) && !options.pauses();
+    let polls = matches!(
+        workload,
+        MeasuringCommand::Osnoise | MeasuringCommand::Microvm
+    ) && !options.pauses();
     let is_real_time = match options.priority {
         Some(Policy::Fifo(_) | Policy::RoundRobin(_)) => true,
         // With throttling off, a budget may be as long as its period. By default the kernel keeps
@@ -184,16 +189,16 @@ fn refuse_to_take_all(
 
 /// Loads the probes, or returns the status that says why there are none. Without the right to load
 /// BPF, gaps are measured all the same.
-fn load_tracer(plan: &Plan<'_>) -> Result<(Option<Tracer>, Vec<ProbeStatus>)> {
+fn load_tracer(plan: &MeasurePlan<'_>) -> Result<(Option<Tracer>, Vec<ProbeStatus>)> {
     if !plan.options.trace {
         let probe_status = probe_status::no_witness("none (--no-trace)", "run without --no-trace");
         return Ok((None, vec![probe_status]));
     }
     let scope = match plan.workload {
-        Workload::Microvm | Workload::Exits => Scope::Vcpus,
-        Workload::Osnoise => Scope::Osnoise,
-        Workload::Observed => Scope::Observed,
-        Workload::Timerlat => Scope::Timerlat,
+        MeasuringCommand::Microvm | MeasuringCommand::Exits => Scope::Vcpus,
+        MeasuringCommand::Osnoise => Scope::Osnoise,
+        MeasuringCommand::Observed => Scope::Observed,
+        MeasuringCommand::Timerlat => Scope::Timerlat,
     };
     match Tracer::load(&plan.options.cpus, scope) {
         Ok(tracer) => Ok((Some(tracer), Vec::new())),
@@ -208,8 +213,8 @@ fn load_tracer(plan: &Plan<'_>) -> Result<(Option<Tracer>, Vec<ProbeStatus>)> {
 /// Loads the programs that keep the evidence of a stop. If BPF or the rights do not allow this,
 /// prints the reason and returns `None`.
 fn witness_stops(
-    plan: &Plan<'_>,
-    workload: &dyn vmnoise_workload::Workload,
+    plan: &MeasurePlan<'_>,
+    workload: &dyn vmnoise_workload::RunningWorkload,
 ) -> Result<Option<StopWitness>> {
     let Some(asked) = plan.at_stop.witness() else {
         return Ok(None);
@@ -238,55 +243,63 @@ mod tests {
 
     #[test]
     fn nobody_takes_every_cpu_for_good() {
-        let options = Options {
+        let options = RunOptions {
             cpus: vec![0, 1],
             duration_ns: FOREVER_NS,
             period_ns: 1_000,
             priority: Some(Policy::Fifo(99)),
-            ..Options::default()
+            ..RunOptions::default()
         };
-        let refused = |workload, options: &Options, online: &[u32], rt_runtime_us| {
+        let refused = |workload, options: &RunOptions, online: &[u32], rt_runtime_us| {
             refuse_to_take_all(workload, options, online, rt_runtime_us).is_err()
         };
         let off = Some(-1);
-        assert!(refused(Workload::Osnoise, &options, &[0, 1], off));
-        assert!(refused(Workload::Microvm, &options, &[0, 1], off));
+        assert!(refused(MeasuringCommand::Osnoise, &options, &[0, 1], off));
+        assert!(refused(MeasuringCommand::Microvm, &options, &[0, 1], off));
         for (runtime_ns, is_refused) in [(1_000_000, true), (960_000, true), (950_000, false)] {
-            let budget = Options {
+            let budget = RunOptions {
                 priority: Some(Policy::Deadline {
                     runtime_ns,
                     period_ns: 1_000_000,
                 }),
                 ..options.clone()
             };
-            let got = refused(Workload::Osnoise, &budget, &[0, 1], off);
+            let got = refused(MeasuringCommand::Osnoise, &budget, &[0, 1], off);
             assert_eq!(got, is_refused, "{runtime_ns}");
         }
         // A CPU is left over, the kernel keeps a part of each, or the tasks sleep.
-        assert!(!refused(Workload::Osnoise, &options, &[0, 1, 2], off));
         assert!(!refused(
-            Workload::Osnoise,
+            MeasuringCommand::Osnoise,
+            &options,
+            &[0, 1, 2],
+            off
+        ));
+        assert!(!refused(
+            MeasuringCommand::Osnoise,
             &options,
             &[0, 1],
             Some(950_000)
         ));
-        assert!(!refused(Workload::Osnoise, &options, &[0, 1], None));
-        assert!(!refused(Workload::Timerlat, &options, &[0, 1], off));
+        assert!(!refused(MeasuringCommand::Osnoise, &options, &[0, 1], None));
+        assert!(!refused(MeasuringCommand::Timerlat, &options, &[0, 1], off));
         for ends in [
-            Options {
+            RunOptions {
                 duration_ns: 1_000_000_000,
                 ..options.clone()
             },
-            Options {
+            RunOptions {
                 runtime_ns: Some(500),
                 ..options.clone()
             },
-            Options {
+            RunOptions {
                 priority: Some(Policy::Other(0)),
                 ..options.clone()
             },
         ] {
-            assert!(!refused(Workload::Osnoise, &ends, &[0, 1], off), "{ends:?}");
+            assert!(
+                !refused(MeasuringCommand::Osnoise, &ends, &[0, 1], off),
+                "{ends:?}"
+            );
         }
     }
 }

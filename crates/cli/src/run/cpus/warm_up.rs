@@ -1,12 +1,12 @@
 //! Counters at the end of a warm-up, from which the result counts.
 
-use vmnoise_events::{Event, Loss, OwnCost, Tally};
+use vmnoise_events::{CpuTally, Event, Loss, OwnCost};
 
 /// Cumulative counters at the beginning of the result; all zero without a warm-up.
 #[derive(Debug, Default)]
 pub struct Baseline {
     /// Tallies, one for each CPU.
-    pub tallies: Vec<Tally>,
+    pub tallies: Vec<CpuTally>,
     /// Losses, one for each kind that occurred.
     pub losses: Vec<Loss>,
     /// Cost of measuring so far.
@@ -29,11 +29,11 @@ impl Baseline {
     }
 
     /// Returns the counters of a CPU since the beginning of the result.
-    pub fn tally(&self, now: Tally) -> Tally {
+    pub fn tally(&self, now: CpuTally) -> CpuTally {
         let Some(base) = self.tallies.iter().find(|base| base.cpu == now.cpu) else {
             return now;
         };
-        Tally {
+        CpuTally {
             first_tsc: now.first_tsc.max(base.last_tsc),
             blind_tsc: since(base.blind_tsc, now.blind_tsc),
             steal_clock_ns: since(base.steal_clock_ns, now.steal_clock_ns),
@@ -87,14 +87,14 @@ mod tests {
 
     fn baseline() -> Baseline {
         Baseline {
-            tallies: vec![Tally {
+            tallies: vec![CpuTally {
                 cpu: 1,
                 first_tsc: 1_000,
                 last_tsc: 5_000,
                 blind_tsc: Some(70),
                 reloads: Some(3),
                 interference: Some(irqs(40)),
-                ..Tally::default()
+                ..CpuTally::default()
             }],
             losses: vec![Loss {
                 kind: LossKind::RingFull,
@@ -110,7 +110,7 @@ mod tests {
 
     #[test]
     fn counters_start_anew() {
-        let now = baseline().tally(Tally {
+        let now = baseline().tally(CpuTally {
             cpu: 1,
             first_tsc: 1_000,
             last_tsc: 9_000,
@@ -118,16 +118,16 @@ mod tests {
             reloads: Some(3),
             heavy_exits: Some(8),
             interference: Some(irqs(42)),
-            ..Tally::default()
+            ..CpuTally::default()
         });
         assert_eq!(now.interference, Some(irqs(2)));
         assert_eq!((now.first_tsc, now.last_tsc), (5_000, 9_000));
         assert_eq!((now.blind_tsc, now.reloads), (Some(30), Some(0)));
         assert_eq!(now.heavy_exits, None, "it was not known at the begin");
-        let other = Tally {
+        let other = CpuTally {
             cpu: 2,
             first_tsc: 77,
-            ..Tally::default()
+            ..CpuTally::default()
         };
         assert_eq!(baseline().tally(other), other);
         let loss = |kind, count| baseline().loss(Loss { kind, count }).count;

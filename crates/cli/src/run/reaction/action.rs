@@ -14,7 +14,7 @@ pub enum Action {
         /// Signal to send.
         signal: Signal,
         /// Process that receives it.
-        to: Receiver,
+        to: SignalReceiver,
     },
     /// Run this command by `/bin/sh -c`.
     Shell(String),
@@ -26,7 +26,7 @@ pub enum Action {
 
 /// Receiver of a signal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Receiver {
+pub enum SignalReceiver {
     /// Process that started vmnoise.
     Parent,
     /// Process with this id.
@@ -76,10 +76,10 @@ fn signal(arguments: &str) -> Option<Action> {
     for argument in arguments.split(',') {
         match argument.split_once('=')? {
             ("num", number) => signal = Some(Signal::from_named_raw(number.parse().ok()?)?),
-            ("pid", "parent") => to = Some(Receiver::Parent),
+            ("pid", "parent") => to = Some(SignalReceiver::Parent),
             ("pid", pid) => {
                 let pid: i32 = pid.parse().ok().filter(|pid| *pid > 0)?;
-                to = Some(Receiver::Process(Pid::from_raw(pid)?));
+                to = Some(SignalReceiver::Process(Pid::from_raw(pid)?));
             }
             _ => return None,
         }
@@ -114,13 +114,13 @@ mod tests {
         );
         let to_parent = Action::Signal {
             signal: Signal::USR1,
-            to: Receiver::Parent,
+            to: SignalReceiver::Parent,
         };
         assert_eq!(parse("signal,num=10,pid=parent"), Ok(to_parent.clone()));
         assert_eq!(parse("signal,pid=parent,num=10"), Ok(to_parent));
         let to_one = Action::Signal {
             signal: Signal::INT,
-            to: Receiver::Process(Pid::from_raw(7).unwrap()),
+            to: SignalReceiver::Process(Pid::from_raw(7).unwrap()),
         };
         assert_eq!(parse("signal,num=2,pid=7"), Ok(to_one));
     }

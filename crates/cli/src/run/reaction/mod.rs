@@ -12,7 +12,7 @@ use anyhow::{Context, Result, bail};
 use rustix::process::{Pid, getppid, kill_process};
 use vmnoise_feed::AskedHost;
 
-use self::action::{Action, Receiver};
+use self::action::{Action, SignalReceiver};
 use self::saving::Saving;
 use self::shell::Shell;
 use crate::run::recent_trace::RecentTrace;
@@ -23,7 +23,7 @@ const TICK: Duration = Duration::from_millis(5);
 
 /// Result of a list of actions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Outcome {
+pub enum ReactionOutcome {
     /// All actions were carried out.
     Done,
     /// The actions before a `continue` were carried out; those after it are skipped, as in rtla.
@@ -113,7 +113,7 @@ impl Reaction {
     ///
     /// # Errors
     /// If an action fails; later actions are not carried out.
-    pub fn advance(&mut self, trace: &RecentTrace) -> Result<Option<Outcome>> {
+    pub fn advance(&mut self, trace: &RecentTrace) -> Result<Option<ReactionOutcome>> {
         loop {
             if let Some(saving) = &mut self.saving {
                 if !saving.is_done()? {
@@ -134,8 +134,8 @@ impl Reaction {
                 self.running = None;
             }
             match self.left.next() {
-                None => return Ok(Some(Outcome::Done)),
-                Some(Action::Continue) => return Ok(Some(Outcome::Continue)),
+                None => return Ok(Some(ReactionOutcome::Done)),
+                Some(Action::Continue) => return Ok(Some(ReactionOutcome::Continue)),
                 Some(Action::Signal { signal, to }) => {
                     let pid = receiver(to)?;
                     kill_process(pid, signal).with_context(|| {
@@ -171,7 +171,7 @@ impl Reaction {
     }
 
     /// Carries out the actions; returns `None` early if the disk is slow to take a trace.
-    fn until_slow(&mut self, trace: &RecentTrace) -> Result<Option<Outcome>> {
+    fn until_slow(&mut self, trace: &RecentTrace) -> Result<Option<ReactionOutcome>> {
         loop {
             let outcome = self.advance(trace)?;
             if outcome.is_some() || self.saving.as_ref().is_some_and(Saving::is_slow) {
@@ -185,7 +185,7 @@ impl Reaction {
     ///
     /// # Errors
     /// As [`Reaction::advance`].
-    pub fn finish(&mut self, trace: &RecentTrace) -> Result<Outcome> {
+    pub fn finish(&mut self, trace: &RecentTrace) -> Result<ReactionOutcome> {
         loop {
             if let Some(outcome) = self.advance(trace)? {
                 return Ok(outcome);
@@ -306,10 +306,12 @@ impl OnThreshold {
     }
 }
 
-fn receiver(to: Receiver) -> Result<Pid> {
+fn receiver(to: SignalReceiver) -> Result<Pid> {
     match to {
-        Receiver::Process(pid) => Ok(pid),
-        Receiver::Parent => getppid().context("the parent of vmnoise is outside its pid namespace"),
+        SignalReceiver::Process(pid) => Ok(pid),
+        SignalReceiver::Parent => {
+            getppid().context("the parent of vmnoise is outside its pid namespace")
+        }
     }
 }
 
@@ -318,7 +320,7 @@ mod tests {
     use super::action::parse;
     use super::*;
 
-    fn carry_out(actions: &[&str]) -> Result<Outcome> {
+    fn carry_out(actions: &[&str]) -> Result<ReactionOutcome> {
         let actions: Vec<Action> = actions.iter().map(|text| parse(text).unwrap()).collect();
         let helpers = Helpers::for_actions(actions.iter()).unwrap();
         Reaction::new(actions, "trace.txt", helpers).finish(&RecentTrace::default())
@@ -335,9 +337,9 @@ mod tests {
             )
         };
         let (one, two, three) = (say("one"), say("two"), say("three"));
-        assert_eq!(carry_out(&[&one, &two]).unwrap(), Outcome::Done);
+        assert_eq!(carry_out(&[&one, &two]).unwrap(), ReactionOutcome::Done);
         let outcome = carry_out(&[&two, "continue", &three]).unwrap();
-        assert_eq!(outcome, Outcome::Continue);
+        assert_eq!(outcome, ReactionOutcome::Continue);
         assert_eq!(std::fs::read_to_string(&file).unwrap(), "one\ntwo\ntwo\n");
     }
 
@@ -346,7 +348,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("trace.txt");
         let trace = format!("trace,file={}", path.display());
-        assert_eq!(carry_out(&[&trace]).unwrap(), Outcome::Done);
+        assert_eq!(carry_out(&[&trace]).unwrap(), ReactionOutcome::Done);
         let text = std::fs::read_to_string(&path).unwrap();
         assert!(text.starts_with("# tracer:"), "{text}");
         let error = carry_out(&["trace,file=/no/such/folder/x"]).unwrap_err();
@@ -372,7 +374,10 @@ mod tests {
         let port = folder.path().join("port");
         let action = format!("dump,port={}", port.display());
         std::fs::write(&port, "").unwrap();
-        assert_eq!(carry_out(&[&action, &action]).unwrap(), Outcome::Done);
+        assert_eq!(
+            carry_out(&[&action, &action]).unwrap(),
+            ReactionOutcome::Done
+        );
         assert_eq!(std::fs::read_to_string(&port).unwrap(), "dump\ndump\n");
         std::fs::remove_file(&port).unwrap();
         let action = parse(&action).unwrap();
@@ -438,7 +443,7 @@ mod tests {
         assert_eq!(reaction.advance(&RecentTrace::default()).unwrap(), None);
         assert_eq!(
             reaction.finish(&RecentTrace::default()).unwrap(),
-            Outcome::Done
+            ReactionOutcome::Done
         );
     }
 }

@@ -64,7 +64,7 @@ enum Counter {
 
 /// Recording that gets no more events.
 #[derive(Debug)]
-pub struct Recorded {
+pub struct FinishedRecording {
     file: Option<WriteBehind>,
     unrecorded: u64,
     error: Option<anyhow::Error>,
@@ -135,14 +135,14 @@ impl Recorder {
     }
 
     /// Ends the recording without waiting for the disk.
-    pub fn finish(mut self) -> Recorded {
+    pub fn finish(mut self) -> FinishedRecording {
         self.catch_up();
         let (file, error) = match self.writer.map(Writer::finish) {
             Some(Ok(file)) => (Some(file), self.error),
             Some(Err(error)) => (None, Some(error.into())),
             None => (None, self.error),
         };
-        Recorded {
+        FinishedRecording {
             file,
             unrecorded: self.unrecorded,
             error,
@@ -226,7 +226,7 @@ fn is_name(event: &Event) -> bool {
     )
 }
 
-impl Recorded {
+impl FinishedRecording {
     /// Waits until the disk has everything; returns the error, if any.
     pub fn wait(self) -> Option<anyhow::Error> {
         let ended = self.file.map(|file| {

@@ -2,10 +2,10 @@
 #![allow(clippy::unwrap_used)] // A failed `unwrap` fails the test.
 
 use vmnoise_events::{
-    Activity, ActivityKind, Anchor, Finish, FinishReason, ShareMap, Source, SourceId, Tally, Vcpu,
-    VcpuId, VcpuTotals,
+    Activity, ActivityKind, Anchor, CpuTally, Finish, FinishReason, ShareMap, Source, SourceId,
+    Vcpu, VcpuId, VcpuTotals,
 };
-use vmnoise_recording::{Ending, Reader};
+use vmnoise_recording::{RecordingEnd, RecordingReader};
 
 use super::*;
 use crate::fixtures;
@@ -58,10 +58,10 @@ fn drain(number: u64) -> Vec<Event> {
         mono_ns: at,
         after_tsc: at,
     });
-    let tally = Event::Tally(Tally {
+    let tally = Event::Tally(CpuTally {
         cpu: 16,
         last_tsc: at,
-        ..Tally::default()
+        ..CpuTally::default()
     });
     let activity = Event::Activity(Activity {
         cpu: 16,
@@ -125,9 +125,9 @@ fn a_disk_that_hangs_costs_events_that_the_recording_counts() {
 
     let written = disk.0.lock().unwrap();
     let mut read = Vec::new();
-    let mut reader = Reader::new(written.as_slice()).unwrap();
+    let mut reader = RecordingReader::new(written.as_slice()).unwrap();
     let ending = reader.for_each(&mut |event| read.push(event.clone()));
-    assert_eq!(ending.unwrap(), Ending::Complete);
+    assert_eq!(ending.unwrap(), RecordingEnd::Complete);
     let unrecorded = read.iter().find_map(|event| match event {
         Event::Loss(loss) if loss.kind == LossKind::Unrecorded => Some(loss.count),
         _ => None,
@@ -228,7 +228,7 @@ fn a_drain_is_recorded_as_a_whole_or_left_out_as_a_whole() {
 fn read(disk: &Hanging) -> Vec<Event> {
     let written = disk.0.lock().unwrap();
     let mut read = Vec::new();
-    let mut reader = Reader::new(written.as_slice()).unwrap();
+    let mut reader = RecordingReader::new(written.as_slice()).unwrap();
     reader
         .for_each(&mut |event| read.push(event.clone()))
         .unwrap();
@@ -250,7 +250,7 @@ fn a_disk_that_hangs_to_the_end_of_the_run_gets_its_last_counters() {
     assert!(recorded.wait().is_none());
     let written = disk.0.lock().unwrap();
     let mut read = Vec::new();
-    let mut reader = Reader::new(written.as_slice()).unwrap();
+    let mut reader = RecordingReader::new(written.as_slice()).unwrap();
     reader
         .for_each(&mut |event| read.push(event.clone()))
         .unwrap();

@@ -8,26 +8,26 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result};
 use vmnoise_events::{Anchor, Event, FeedDetail, Finish, FinishReason, RunFacts};
 use vmnoise_feed::FeedAddress;
-use vmnoise_host::{Host, Vm};
+use vmnoise_host::{Host, VmProcess};
 use vmnoise_tracer::{ClockLook, ExitTracer, KnownVms, VmSearch};
 use vmnoise_workload::tsc;
 
-use self::vm_finder::{Found, VmFinder};
+use self::vm_finder::{FoundVms, VmFinder};
 use super::loss_news::LossNews;
-use super::measure::{SUBMIT_SLACK_NS, Source};
+use super::measure::{EventSource, SUBMIT_SLACK_NS};
 use super::session::Session;
 use crate::feed::sender::{Feeds, Second};
-use vmnoise_rights::Work;
+use vmnoise_rights::AttachedWork;
 
 /// Attached programs, and the VMs that they watch.
-pub struct Vcpus {
+pub struct ExitProbes {
     host: Host,
     facts: RunFacts,
     tracer: ExitTracer,
     /// Sockets of the guests' feeds, and the detail of the feeds.
     feed_options: (Vec<FeedAddress>, FeedDetail),
     /// VMs as of the last look.
-    vms: Vec<Vm>,
+    vms: Vec<VmProcess>,
     finder: Option<VmFinder>,
     /// Clocks of the guests, if the recording or a feed needs them.
     clocks: Option<ClockLook>,
@@ -41,11 +41,14 @@ pub struct Vcpus {
     is_gone: bool,
 }
 
-impl Source for Vcpus {
-    fn works(&self) -> Vec<Work> {
+impl EventSource for ExitProbes {
+    fn works(&self) -> Vec<AttachedWork> {
         let (feeds, _) = &self.feed_options;
-        let serves = (!feeds.is_empty()).then_some(Work::ServeGuests);
-        [Work::CountExits].into_iter().chain(serves).collect()
+        let serves = (!feeds.is_empty()).then_some(AttachedWork::ServeGuests);
+        [AttachedWork::CountExits]
+            .into_iter()
+            .chain(serves)
+            .collect()
     }
 
     fn start(&mut self, session: &mut Session<'_>) -> Result<Option<Instant>> {
@@ -107,7 +110,7 @@ impl Source for Vcpus {
     }
 }
 
-impl Vcpus {
+impl ExitProbes {
     /// Takes over attached programs that know the present VMs: `vms`, found by `search`. `feeds`
     /// are the sockets of the guests' feeds, with this `detail`. Call it with the rights to find
     /// VMs.
@@ -119,10 +122,10 @@ impl Vcpus {
         facts: &RunFacts,
         tracer: ExitTracer,
         search: VmSearch,
-        vms: Vec<Vm>,
+        vms: Vec<VmProcess>,
         feeds: &[FeedAddress],
         detail: FeedDetail,
-    ) -> Result<Vcpus> {
+    ) -> Result<ExitProbes> {
         let with_clocks = tracer.reports_clocks() || !feeds.is_empty();
         let processes: Vec<u32> = vms.iter().map(|vm| vm.pid).collect();
         let mut known = KnownVms::new(search);
@@ -131,7 +134,7 @@ impl Vcpus {
         let clocks = with_clocks.then(|| ClockLook::at(&known));
         let finder = VmFinder::start(known, with_clocks, processes);
         let finder = finder.context("starting the thread that looks for VMs")?;
-        Ok(Vcpus {
+        Ok(ExitProbes {
             host: host.clone(),
             facts: facts.clone(),
             tracer,
@@ -161,7 +164,7 @@ impl Vcpus {
     }
 
     /// Takes over the result of a look.
-    fn take_found(&mut self, session: &mut Session<'_>, found: Found) -> Result<()> {
+    fn take_found(&mut self, session: &mut Session<'_>, found: FoundVms) -> Result<()> {
         self.tracer.learn(&found.looked_at, found.named);
         let forgotten = self.tracer.forget_gone(&found.vms);
         forgotten.context("forgetting the VMs that are gone")?;
@@ -205,7 +208,7 @@ impl Vcpus {
         if !newcomers.is_empty() {
             finder.look_at(newcomers);
         }
-        let found: Vec<Found> = finder.found().collect();
+        let found: Vec<FoundVms> = finder.found().collect();
         found
             .into_iter()
             .try_for_each(|found| self.take_found(session, found))
@@ -267,6 +270,6 @@ fn settled_ns(anchor: &Anchor) -> u64 {
 }
 
 /// Returns whether `wanted` is the name of this VM or the process id of its VMM.
-pub fn is_called(vm: &Vm, wanted: &str) -> bool {
+pub fn is_called(vm: &VmProcess, wanted: &str) -> bool {
     vm.name == wanted || wanted.parse() == Ok(vm.pid)
 }

@@ -5,10 +5,10 @@ use std::io;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::time::{Duration, Instant};
 
-use vmnoise_host::Vm;
+use vmnoise_host::VmProcess;
 use vmnoise_tracer::{ClockLook, KnownVms};
 
-use vmnoise_rights::{Work, threads};
+use vmnoise_rights::{AttachedWork, threads};
 
 /// Time between two checks whether the known VMs still exist.
 const PERIOD: Duration = Duration::from_secs(1);
@@ -19,18 +19,18 @@ const LAST_LOOK: Duration = Duration::from_secs(2);
 #[derive(Debug)]
 pub struct VmFinder {
     newcomers: Sender<Vec<u32>>,
-    found: Receiver<Found>,
+    found: Receiver<FoundVms>,
 }
 
 /// Result of a look.
 #[derive(Debug)]
-pub struct Found {
+pub struct FoundVms {
     /// Processes of new vCPUs that were looked at.
     pub looked_at: Vec<u32>,
     /// VMs of these processes that were still alive.
-    pub named: Vec<Vm>,
+    pub named: Vec<VmProcess>,
     /// All VMs that exist now.
-    pub vms: Vec<Vm>,
+    pub vms: Vec<VmProcess>,
     /// Clocks of their guests, if asked for. They are read last, so the VM of every vCPU in it
     /// already has a name.
     pub clocks: Option<ClockLook>,
@@ -48,7 +48,7 @@ impl VmFinder {
         let (newcomers, asked) = channel();
         let (report, found) = channel();
         // The thread is never joined: reading /proc may block it for longer than the run.
-        threads::spawn("vmnoise-vms", &[Work::FindVms], move || {
+        threads::spawn("vmnoise-vms", &[AttachedWork::FindVms], move || {
             find(looker, &asked, &report);
         })?;
         let finder = VmFinder { newcomers, found };
@@ -63,12 +63,12 @@ impl VmFinder {
     }
 
     /// Returns the results since the last call.
-    pub fn found(&self) -> impl Iterator<Item = Found> + use<'_> {
+    pub fn found(&self) -> impl Iterator<Item = FoundVms> + use<'_> {
         self.found.try_iter()
     }
 
     /// Returns the outstanding results with a last look, and whether they are complete.
-    pub fn finish(self) -> (Vec<Found>, bool) {
+    pub fn finish(self) -> (Vec<FoundVms>, bool) {
         drop(self.newcomers);
         let end = Instant::now() + LAST_LOOK;
         let mut all = Vec::new();
@@ -88,8 +88,8 @@ struct Looker {
 }
 
 impl Looker {
-    fn look_at(&mut self, looked_at: Vec<u32>) -> Found {
-        Found {
+    fn look_at(&mut self, looked_at: Vec<u32>) -> FoundVms {
+        FoundVms {
             named: self.known.look_at(&looked_at),
             looked_at,
             vms: self.known.vms(),
@@ -99,7 +99,7 @@ impl Looker {
 }
 
 /// Answers until the channel closes on either side.
-fn find(mut looker: Looker, newcomers: &Receiver<Vec<u32>>, report: &Sender<Found>) {
+fn find(mut looker: Looker, newcomers: &Receiver<Vec<u32>>, report: &Sender<FoundVms>) {
     let mut next = Instant::now() + PERIOD;
     loop {
         let left = next.saturating_duration_since(Instant::now());

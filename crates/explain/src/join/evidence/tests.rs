@@ -3,7 +3,7 @@
 use std::time::Instant;
 
 use super::super::observed_cpu::ObservedCpu;
-use super::super::odds::Verdict;
+use super::super::odds::PairingVerdict;
 use super::*;
 
 const US: u64 = 1_000;
@@ -61,8 +61,11 @@ fn a_hundred_thousand_exits_by_a_wrong_clock_are_refused_and_soon() {
     let evidence = tests(&holes, &exits).summarize(&holes, HZ, LOOKS);
     println!("{:?}: {evidence:?}", begun.elapsed());
     assert!(evidence.tested > 1_000);
-    assert_eq!(Verdict::of(evidence.decades), Verdict::Refused);
-    assert_eq!(Verdict::of(evidence.misfit), Verdict::Refused);
+    assert_eq!(
+        PairingVerdict::of(evidence.decades),
+        PairingVerdict::Refused
+    );
+    assert_eq!(PairingVerdict::of(evidence.misfit), PairingVerdict::Refused);
     // Offsets that are not visited may hold, so the bound includes them.
     assert!(evidence.widest_slack_ns() >= Some(OFF), "{evidence:?}");
 }

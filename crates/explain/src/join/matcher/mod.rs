@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use vmnoise_events::{Event, LossKind, RunFacts, VcpuId, Workload};
+use vmnoise_events::{Event, LossKind, MeasuringCommand, RunFacts, VcpuId};
 
 use super::candidates::{Candidate, candidates};
 use super::clock_epochs::ClockEpochs;
@@ -12,7 +12,7 @@ use super::evidence::{Rules, Tests, examine};
 use super::guest_clock::GuestClock;
 use super::judgement::{Tried, judge};
 use super::observed_cpu::{Holes, ObservedCpu};
-use super::odds::Verdict;
+use super::odds::PairingVerdict;
 use super::one_machine::is_one;
 use super::pairs::Pairs;
 use super::ran::{instants, interrupts, observe, readings};
@@ -87,11 +87,14 @@ impl Matcher {
     /// If the two, in this order, cannot be of a guest and its host.
     pub fn new(guest: &RunFacts, host: &RunFacts) -> Result<Matcher, JoinError> {
         match (guest.workload, host.workload) {
-            (Workload::Exits, Workload::Exits) => return Err(JoinError::NoGuest),
-            (Workload::Exits, _) => return Err(JoinError::Swapped),
-            (Workload::Observed, _) => return Err(JoinError::Observed),
-            (_, Workload::Exits) => {}
-            (Workload::Osnoise | Workload::Microvm | Workload::Timerlat, _) => {
+            (MeasuringCommand::Exits, MeasuringCommand::Exits) => return Err(JoinError::NoGuest),
+            (MeasuringCommand::Exits, _) => return Err(JoinError::Swapped),
+            (MeasuringCommand::Observed, _) => return Err(JoinError::Observed),
+            (_, MeasuringCommand::Exits) => {}
+            (
+                MeasuringCommand::Osnoise | MeasuringCommand::Microvm | MeasuringCommand::Timerlat,
+                _,
+            ) => {
                 return Err(JoinError::NoHost);
             }
         }
@@ -108,7 +111,7 @@ impl Matcher {
             gaps_left: KEPT,
             gaps: 0,
             lost_gaps: (0, 0),
-            reported: ReportedVcpus::new(guest.workload == Workload::Timerlat),
+            reported: ReportedVcpus::new(guest.workload == MeasuringCommand::Timerlat),
             away_left: KEPT,
         })
     }
@@ -138,7 +141,7 @@ impl Matcher {
                 ran.extend(instants);
                 self.gaps_left -= ran.len() - before;
             }
-            Event::Activity(activity) if self.guest_facts.workload == Workload::Osnoise => {
+            Event::Activity(activity) if self.guest_facts.workload == MeasuringCommand::Osnoise => {
                 let instants = interrupts(activity).take(self.interrupts_left);
                 let ran = self.ran.entry(activity.cpu).or_default();
                 let before = ran.len();
@@ -213,7 +216,7 @@ impl Matcher {
             observed.sort();
             let instants = self.ran.remove(cpu).unwrap_or_default();
             match self.guest_facts.workload {
-                Workload::Timerlat => observe(observed, instants, &self.guest),
+                MeasuringCommand::Timerlat => observe(observed, instants, &self.guest),
                 _ => observed.ran = readings(&instants, &self.guest),
             }
         }
@@ -287,8 +290,9 @@ impl Matcher {
             let pairs = candidate.into_iter();
             let pairs = pairs.filter_map(|(cpu, id)| self.examine_pair(cpu, id, holes));
             let pairs: Vec<Examined<'_>> = pairs.collect();
-            let is_likely =
-                |pair: &Examined<'_>| Verdict::of(pair.tests.decades()) == Verdict::Proven;
+            let is_likely = |pair: &Examined<'_>| {
+                PairingVerdict::of(pair.tests.decades()) == PairingVerdict::Proven
+            };
             match pairs.iter().any(is_likely) {
                 true => hopeful.push(pairs),
                 false => others.push(self.summarize_pairs(pairs, few)),
@@ -343,7 +347,8 @@ impl Matcher {
         let span_tsc = self.observed.get(&cpu)?.span()?;
         let mut evidence = (pair.tests).summarize(pair.holes, self.guest.tsc_hz(), looks);
         // Both read the counter of one machine, so no other clock is possible.
-        if self.guest_facts.workload == Workload::Microvm && is_one(&self.host, &self.guest) {
+        if self.guest_facts.workload == MeasuringCommand::Microvm && is_one(&self.host, &self.guest)
+        {
             evidence.rivals = None;
         }
         Some(Tried {
@@ -364,7 +369,7 @@ impl Matcher {
         holes: &Holes<'_>,
         bounds: bool,
     ) -> Tests {
-        let is_timer = self.guest_facts.workload == Workload::Timerlat;
+        let is_timer = self.guest_facts.workload == MeasuringCommand::Timerlat;
         // A task reports times of CLOCK_MONOTONIC.
         let reported_ns = match is_timer {
             true => self.guest.bound_ns(),
@@ -387,7 +392,7 @@ impl Matcher {
 
     fn clock_of(&self, id: VcpuId, reported: &ReportedVcpu) -> GuestClock {
         match self.guest_facts.workload {
-            Workload::Microvm => GuestClock::of_host(id),
+            MeasuringCommand::Microvm => GuestClock::of_host(id),
             _ => reported.clock.clone(),
         }
     }

@@ -1,13 +1,13 @@
 //! Tests how much of the recordings is kept as evidence.
 
 use vmnoise_events::{
-    Anchor, Exit, ExitReason, Gap, Isa, ShareMap, Tally, Vcpu, VcpuClock, VcpuExit, Workload,
-    fixtures,
+    Anchor, CpuTally, Exit, ExitReason, Gap, Isa, MeasuringCommand, ShareMap, Vcpu, VcpuClock,
+    VcpuExit, fixtures,
 };
 
 use super::*;
 
-fn facts(workload: Workload) -> RunFacts {
+fn facts(workload: MeasuringCommand) -> RunFacts {
     let mut facts = fixtures::facts(workload);
     facts.options.threshold_ns = 5;
     facts
@@ -16,7 +16,11 @@ fn facts(workload: Workload) -> RunFacts {
 /// Returns a matcher of gaps and exits that agree and recur each 1000 ns; `gaps` and `exits` of
 /// them may be kept.
 fn recurring(gaps: usize, exits: usize) -> Matcher {
-    let mut matcher = Matcher::new(&facts(Workload::Osnoise), &facts(Workload::Exits)).unwrap();
+    let mut matcher = Matcher::new(
+        &facts(MeasuringCommand::Osnoise),
+        &facts(MeasuringCommand::Exits),
+    )
+    .unwrap();
     (matcher.gaps_left, matcher.away_left) = (gaps, exits);
     let vcpu = VcpuId(0);
     matcher.host(&Event::Vcpu(Vcpu {
@@ -46,11 +50,11 @@ fn recurring(gaps: usize, exits: usize) -> Matcher {
             })
         };
         matcher.guest(&anchor(at));
-        matcher.guest(&Event::Tally(Tally {
+        matcher.guest(&Event::Tally(CpuTally {
             cpu: 0,
             first_tsc: 10_000,
             last_tsc: at,
-            ..Tally::default()
+            ..CpuTally::default()
         }));
         matcher.guest(&Event::Gap(Gap {
             cpu: 0,

@@ -1,39 +1,46 @@
-//! How sure a run can be of a percentile.
+//! Certainty of a percentile or a rate.
 //!
-//! Where a limit holds for p99.9, at most one value in a thousand is above it. How many of all values there will
-//! ever be are above follows from how many of those that were seen are: it lies, but for a risk, within the bounds of
-//! Clopper and Pearson (Biometrika 26, 1934).
+//! A limit for p99.9 holds if at most one value in a thousand is above it. The values of a run that
+//! are above it give bounds for the part of all values that ever will be: those of Clopper and
+//! Pearson (Biometrika 26, 1934).
 //!
-//! Values that follow one another are alike: a noisy second makes many long gaps, and has told of one noisy second.
-//! So they count for as many as would stray as much from window to window if they were independent (the design effect:
-//! Kish, Survey Sampling, 1965), and for fewer where that is known of few windows (Korn and Graubard, Survey
-//! Methodology 24, 1998).
+//! Consecutive values are alike: a noisy second causes many long gaps, but is evidence of only one
+//! noisy second. So values count for fewer if their number varies more between windows than that of
+//! independent values would (the design effect: Kish, Survey Sampling, 1965). They count for even
+//! fewer if there are few windows (Korn and Graubard, Survey Methodology 24, 1998).
+//!
+//! The design effect does not cover bursts that a run did not meet ([`Bursts`]).
+
+mod bursts;
 
 use statrs::distribution::{ContinuousCDF, Normal, StudentsT};
 use statrs::function::beta::beta_reg;
 
 use vmnoise_explain::Lengths;
 
-/// How likely a run of twice the length that is asked for decides.
+pub(crate) use bursts::{Bursts, ENOUGH_WINDOWS, LONGEST_NS};
+
+/// Probability that a run of twice the recommended length decides.
 const POWER: f64 = 0.93;
-/// From so many values above on, about, a binomial distribution is a normal one.
+/// Variance above which a binomial distribution is treated as a normal one.
 const MANY: f64 = 10_000.0;
-/// At how many levels it is looked how alike high values are: what one value in so many is above, …
+/// Number of levels at which the likeness of high values is measured. One value in ten, one in a
+/// hundred, and [`HIGHEST`] values of the run exceed them.
 const LEVELS: usize = 3;
 const ONE_IN: [f64; LEVELS - 1] = [10.0, 100.0];
-/// … and what so many values of the run are above.
+/// Number of values of the run above the highest level.
 const HIGHEST: f64 = 50.0;
 
-/// What a window of a run has seen.
+/// Counts of one window of a run.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Seen {
-    /// How many values.
+    /// Number of values.
     pub(crate) count: u64,
-    /// Above each level, none of which is above the limit.
+    /// Number of values above each level, or above the limit if that is lower.
     high: [u64; LEVELS],
 }
 
-/// What each window has seen, of which its lengths are given and how many of them are above the limit.
+/// Returns the counts of each window, from its lengths and its number of values above the limit.
 pub(crate) fn seen<'a>(
     whole: &Lengths,
     windows: impl Iterator<Item = (&'a Lengths, u64)>,
@@ -55,31 +62,36 @@ pub(crate) fn seen<'a>(
     seen.collect()
 }
 
-/// What the limit of a percentile is, by what was seen.
+/// Decision on the limit of a percentile or a rate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Decision {
-    /// No more values are above it than may be.
+    /// No more values are above the limit than allowed.
     Kept,
-    /// More are.
+    /// More values are above the limit than allowed.
     Broken,
-    /// It could be either.
+    /// Both are possible.
     Open,
+    /// No more values are above the limit than allowed, but the run may have missed bursts of them.
+    Unmet,
 }
 
-/// What a run has seen, in values that depend on no other.
+/// Counts of a run, in numbers of independent values.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Odds {
     count: f64,
     above: f64,
     lost: f64,
-    /// So many values of the run tell as much as one of these.
+    /// Number of values of the run that count as one independent value.
     alike: f64,
     risk: f64,
+    /// Bursts; `None` if the windows are not windows of time.
+    bursts: Option<Bursts>,
 }
 
 impl Odds {
-    /// Of so many values, those above the limit, and those that were lost: any of them may be above. A decision
-    /// may be wrong with this `risk`. `None` of fewer than two windows.
+    /// Computes the odds of a run with `count` values. `above` of them are above the limit, and any
+    /// of the `lost` values may be. The risk is the probability of a wrong decision. `None` for
+    /// fewer than two windows.
     pub(crate) fn new(
         count: u64,
         above: u64,
@@ -90,7 +102,7 @@ impl Odds {
         let freedom = windows.len().checked_sub(2)? as f64 + 1.0;
         let alike = (0..LEVELS).map(|level| stray(windows, level));
         let alike = alike.fold(1.0, f64::max);
-        // How much wider a bound is if how alike they are is known of so few windows.
+        // A design effect from few windows is uncertain, so the bounds become wider.
         let of_few = quantile(StudentsT::new(0.0, 1.0, freedom).ok()?, risk);
         let of_many = quantile(Normal::standard(), risk);
         let alike = alike * (of_few / of_many).powi(2);
@@ -100,41 +112,56 @@ impl Odds {
             lost: lost as f64 / alike,
             alike,
             risk,
+            bursts: None,
         })
     }
 
-    /// Whether this part of all values at most (0 to 1) is above the limit.
+    /// Adds the bursts that the run met.
+    pub(crate) fn with_bursts(self, bursts: Bursts) -> Odds {
+        let bursts = Some(bursts);
+        Odds { bursts, ..self }
+    }
+
+    /// Whether enough windows have values above the limit to show how such values come.
+    pub(crate) fn has_met_bursts(&self) -> bool {
+        self.bursts.is_none_or(|it| it.are_met())
+    }
+
+    /// Returns the number of windows with values above the limit.
+    pub(crate) fn windows_met(&self) -> usize {
+        self.bursts.map_or(0, |it| it.windows)
+    }
+
+    /// Decides whether at most this part of all values (0 to 1) is above the limit.
     pub(crate) fn decide(&self, part: f64) -> Decision {
-        let (count, below) = (self.count + self.lost, self.count - self.above);
-        // Of so many the distribution is the normal one, and the fraction that the incomplete beta function is made of
-        // does not end.
-        if part * (1.0 - part) * count > MANY {
-            let spread = (part * (1.0 - part) * count).sqrt();
-            let z = quantile(Normal::standard(), self.risk);
-            let mean = part * count;
-            return if self.above + self.lost + 1.0 <= mean - z * spread {
-                Decision::Kept
-            } else if self.above - 1.0 >= mean + z * spread {
-                Decision::Broken
-            } else {
-                Decision::Open
+        let (above, below) = (self.above + self.lost, self.count - self.above);
+        if is_excluded(above, below, part, self.risk) {
+            let is_met = |it: &Bursts| it.are_known(self.risk);
+            return match self.bursts.as_ref().is_none_or(is_met) {
+                true => Decision::Kept,
+                false => Decision::Unmet,
             };
         }
-        // A bound lies beyond `part` where so few, or so many, are hardly ever seen with that part.
-        let most = |it: f64| beta_reg(it + 1.0, below, part);
-        let least = |it: f64| beta_reg(it, count - it + 1.0, part);
-        if below > 0.0 && most(self.above + self.lost) >= 1.0 - self.risk {
-            Decision::Kept
-        } else if self.above > 0.0 && least(self.above) <= self.risk {
-            Decision::Broken
-        } else {
-            Decision::Open
+        let count = above + below;
+        let is_broken = match spread_of_many(count, part) {
+            Some(spread) => {
+                self.above - 1.0 >= part * count + quantile(Normal::standard(), self.risk) * spread
+            }
+            None => {
+                let least = || beta_reg(self.above, count - self.above + 1.0, part);
+                self.above > 0.0 && least() <= self.risk
+            }
+        };
+        match is_broken {
+            true => Decision::Broken,
+            false => Decision::Open,
         }
     }
 
-    /// How many values a run should see in all to decide: twice as many most likely do, by what this one saw.
+    /// Returns the number of values to ask for: twice as many most likely decide, as far as this
+    /// run shows.
     pub(crate) fn count_to_ask_for(&self, part: f64) -> f64 {
-        // Where the true part is likely to be (by Jeffreys' prior), and so how near it comes to `part`.
+        // The true part lies this near to `part`, most likely (by Jeffreys' prior).
         let (a, b) = (self.above + 0.5, self.count - self.above + 0.5);
         let at_most = |it: f64| beta_reg(a, b, it.clamp(0.0, 1.0));
         let is_farther = |by: f64| at_most(part - by) + 1.0 - at_most(part + by) >= POWER;
@@ -148,12 +175,16 @@ impl Odds {
             }) = middle;
         }
         let told = [part - nearest, part + nearest].map(|it| self.tells(part, it.clamp(0.0, 1.0)));
-        // With fewer nothing is certain even if none is above.
+        // With fewer values nothing is certain, even if none is above the limit.
         let least = self.risk.ln() / (-part).ln_1p();
-        self.alike * (told[0].max(told[1]) / 2.0).max(least)
+        let count = self.alike * (told[0].max(told[1]) / 2.0).max(least);
+        let of_bursts = self.bursts.filter(|it| !it.are_known(self.risk));
+        let times = of_bursts.map_or(0.0, |it| it.times_to_ask_for(self.risk));
+        count.max(times * self.alike * self.count)
     }
 
-    /// How many values tell one part from another, most likely (normal approximation).
+    /// Returns the number of values that distinguish one part from another, most likely (normal
+    /// approximation).
     fn tells(&self, part: f64, other: f64) -> f64 {
         let spread = |it: f64| (it * (1.0 - it)).sqrt();
         let z = |it: f64| quantile(Normal::standard(), it);
@@ -162,19 +193,38 @@ impl Odds {
     }
 }
 
-/// What `risk` of a distribution around 0 lies beyond.
+/// Whether so few values above the limit would hardly ever occur if this part of all values, or
+/// more, were above it.
+fn is_excluded(above: f64, below: f64, part: f64, risk: f64) -> bool {
+    let count = above + below;
+    match spread_of_many(count, part) {
+        Some(spread) => above + 1.0 <= part * count - quantile(Normal::standard(), risk) * spread,
+        None => below > 0.0 && beta_reg(above + 1.0, below, part) >= 1.0 - risk,
+    }
+}
+
+/// Returns the standard deviation of the number of values above the limit; `None` if there are too
+/// few values for the normal distribution. For many values the continued fraction of the incomplete
+/// beta function does not converge.
+fn spread_of_many(count: f64, part: f64) -> Option<f64> {
+    let variance = part * (1.0 - part) * count;
+    (variance > MANY).then(|| variance.sqrt())
+}
+
+/// Returns the value that a part `risk` of this distribution exceeds.
 fn quantile(of: impl ContinuousCDF<f64, f64>, risk: f64) -> f64 {
     of.inverse_cdf(1.0 - risk)
 }
 
-/// By how much more the values above a level stray from window to window than independent ones would.
+/// Returns the factor by which the number of values above a level varies more between windows than
+/// that of independent values would.
 fn stray(windows: &[Seen], level: usize) -> f64 {
     let sum =
         |of: fn(&Seen, usize) -> u64| windows.iter().map(|it| of(it, level)).sum::<u64>() as f64;
     let (count, high) = (sum(|it, _| it.count), sum(|it, level| it.high[level]));
     let part = high / count;
     let by_chance = high * (1.0 - part);
-    // None are, or all: then there is nothing to see.
+    // If no values or all values are above the level, nothing varies.
     if by_chance <= 0.0 || by_chance.is_nan() {
         return 1.0;
     }

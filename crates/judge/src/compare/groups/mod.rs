@@ -1,7 +1,7 @@
-//! Two groups of runs, before a change and after it: whether they differ, by a test over runs.
+//! Two groups of runs, before and after a change: whether they differ, by a test over runs.
 //!
-//! One run is one number of each figure. How alike the seconds of a run are says nothing of how
-//! alike runs are, so nothing inside of a run is ranked here.
+//! Each run is one number for each figure. The windows of one run do not show how alike runs are,
+//! so they are not used here.
 
 mod rank_sum;
 mod shift;
@@ -10,98 +10,99 @@ use rank_sum::{least_p, mann_whitney};
 use serde::Serialize;
 use shift::{Differences, median};
 
-pub use shift::Interval;
+pub use shift::ShiftInterval;
 
-use super::figure::Figure;
-use super::measured::Measured;
+use super::figure::ComparedFigure;
+use super::measured::RunFigures;
 use super::ranks::holm;
 use super::verdict::figures_of;
 
-/// How often chance may pass for a difference, in any figure of a comparison; and how often an
-/// interval may miss the true shift.
+/// Highest probability that chance is taken for a difference, in any figure of a comparison. Also
+/// the highest probability that an interval does not contain the true shift.
 pub const LEVEL: f64 = 0.05;
 
-/// The exact distribution of more runs in a group takes seconds.
+/// Largest number of runs in a group. For more runs the exact distribution takes seconds.
 pub const MOST_RUNS: usize = 50;
 
-/// What the runs say of one figure.
+/// Verdict on one figure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum GroupVerdict {
     /// The groups differ.
     Different,
-    /// It could be chance.
+    /// The difference may be chance.
     NotShown,
-    /// Groups of so few runs cannot differ so much that it could not be chance.
+    /// With so few runs, no difference could be more than chance.
     TooFewRuns,
-    /// A run does not know the figure, or all have the same.
+    /// The figure is unknown in a run, or equal in all of them.
     Untested,
 }
 
-/// One figure of two groups, in the figure's unit.
+/// Comparison of one figure of two groups, in the figure's unit.
 #[derive(Debug, Clone, PartialEq)]
 pub struct GroupRow {
-    /// Which.
-    pub figure: Figure,
-    /// Of each run before the change; `None` where unknown.
+    /// Figure.
+    pub figure: ComparedFigure,
+    /// Value of each run before the change; `None` if unknown.
     pub before: Vec<Option<f64>>,
-    /// Of each run after it.
+    /// Value of each run after the change; `None` if unknown.
     pub after: Vec<Option<f64>>,
-    /// Medians of both; `None` where a run does not know it.
+    /// Medians of both groups; `None` if the figure is unknown in a run.
     pub medians: Option<(f64, f64)>,
-    /// By how much the runs after lie above those before: the Hodges-Lehmann estimate.
+    /// How far the runs after lie above those before: the Hodges-Lehmann estimate.
     pub shift: Option<f64>,
-    /// Where the true shift lies; `None` where so few runs do not tell.
-    pub interval: Option<Interval>,
-    /// The exact Mann-Whitney test's p, two-sided; `None` where nothing was tested.
+    /// Interval of the true shift; `None` if there are too few runs.
+    pub interval: Option<ShiftInterval>,
+    /// p of the exact Mann-Whitney test, two-sided; `None` without a test.
     pub p: Option<f64>,
-    /// That, corrected by Holm for all figures that are tested.
+    /// The same p with Holm's correction for all tested figures.
     pub corrected_p: Option<f64>,
-    /// What it shows.
+    /// Verdict.
     pub verdict: GroupVerdict,
 }
 
 impl GroupRow {
-    /// Whether any run has any of it.
+    /// Whether the figure is not 0 in some run.
     pub fn is_any(&self) -> bool {
         let mut values = self.before.iter().chain(&self.after).flatten();
         values.any(|value| *value != 0.0)
     }
 }
 
-/// Two groups of runs, compared.
+/// Comparison of two groups of runs.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Groups {
-    /// Every figure.
+    /// All figures.
     pub rows: Vec<GroupRow>,
-    /// How many of them are tested.
+    /// Number of tested figures.
     pub tested: usize,
-    /// The least p that so many runs can have in one figure.
+    /// Least p that this number of runs can have in one figure.
     pub least_p: f64,
-    /// How many runs each group has to have at least so that any of so many figures can be found
-    /// different; `None` where nothing is tested.
+    /// Least number of runs in each group with which any of the tested figures can be found
+    /// different; `None` without a test, or above [`MOST_RUNS`].
     pub needed: Option<usize>,
 }
 
 impl Groups {
-    /// Whether nothing could have been found, whatever the runs were.
+    /// Whether no difference could be found, whatever the figures of the runs are.
     pub fn are_too_few(&self) -> bool {
         self.tested > 0 && self.least_p * self.tested as f64 > LEVEL
     }
 }
 
-/// Every figure of two groups of runs of one kind, of which none has more than [`MOST_RUNS`].
-pub fn compare_groups(before: &[&Measured], after: &[&Measured]) -> Groups {
+/// Compares all figures of two groups of runs of one kind. No group may have more than
+/// [`MOST_RUNS`].
+pub fn compare_groups(before: &[&RunFigures], after: &[&RunFigures]) -> Groups {
     let figures = figures_of(&[before, after].concat());
     let rows = figures.into_iter().map(|figure| {
-        let of = |runs: &[&Measured]| runs.iter().map(|run| run.figure(&figure)).collect();
+        let of = |runs: &[&RunFigures]| runs.iter().map(|run| run.figure(&figure)).collect();
         (of(before), of(after), figure.clone())
     });
     let rows = rows.map(|(before, after, figure)| row(figure, before, after));
     judged(rows.collect(), before.len(), after.len())
 }
 
-fn row(figure: Figure, before: Vec<Option<f64>>, after: Vec<Option<f64>>) -> GroupRow {
+fn row(figure: ComparedFigure, before: Vec<Option<f64>>, after: Vec<Option<f64>>) -> GroupRow {
     let known = |values: &[Option<f64>]| values.iter().copied().collect::<Option<Vec<f64>>>();
     let both = known(&before).zip(known(&after));
     let differences = both.as_ref().map(|(a, b)| Differences::new(a, b));

@@ -1,19 +1,20 @@
-//! The exact distribution of a rank sum, tied ranks included.
+//! Exact distribution of a rank sum, with ties.
 
-/// How likely rank sums are where labels say nothing: every choice of so many of the numbers is as
-/// likely as any other.
+/// Distribution of rank sums if labels have no meaning: every choice of this number of values is
+/// equally likely.
 #[derive(Debug)]
 pub(super) struct RankSums {
-    /// How many choices have this sum, by twice the sum: ranks of tied numbers are halves.
+    /// Number of choices with each sum, by twice the sum: ranks of tied values are halves.
     choices: Vec<f64>,
     all: f64,
 }
 
 impl RankSums {
-    /// Of so many of the numbers that have these doubled ranks. Time and memory grow with their sum.
+    /// Computes the distribution for choices of `chosen` values from those with these doubled
+    /// ranks. Time and memory grow with the sum of the ranks.
     pub(super) fn new(doubled_ranks: &[usize], chosen: usize) -> RankSums {
         let most: usize = doubled_ranks.iter().sum();
-        // By how many are chosen. Counts beyond 2^53 are rounded, to 16 digits.
+        // Choices by their size. Counts above 2^53 are rounded, to 16 digits.
         let mut choices = vec![vec![0.0; most + 1]; chosen + 1];
         choices[0][0] = 1.0;
         for (before, &rank) in doubled_ranks.iter().enumerate() {
@@ -30,7 +31,7 @@ impl RankSums {
         }
     }
 
-    /// How likely a sum is that is no larger.
+    /// Returns the probability of a sum that is no larger.
     pub(super) fn at_most(&self, doubled_sum: usize) -> f64 {
         let no_larger = self.choices.iter().take(doubled_sum + 1);
         no_larger.sum::<f64>() / self.all
@@ -41,18 +42,18 @@ impl RankSums {
         no_smaller.sum::<f64>() / self.all
     }
 
-    /// How likely a sum is that lies as far out, on either side.
+    /// Returns the probability of a sum at least as far out, on either side.
     fn two_sided(&self, doubled_sum: usize) -> f64 {
         let one_side = self.at_most(doubled_sum).min(self.at_least(doubled_sum));
         (2.0 * one_side).min(1.0)
     }
 }
 
-/// The Mann-Whitney U test, two-sided and exact: the permutation distribution of the rank sum of
-/// these very numbers, ties included (Mann and Whitney 1947; twice the smaller tail, as scipy's
-/// `mannwhitneyu` and `permutation_test` have it).
+/// Returns p of the Mann-Whitney U test, two-sided and exact: the permutation distribution of the
+/// rank sum of these numbers, with ties (Mann and Whitney 1947). It is twice the smaller tail, as
+/// in scipy's `mannwhitneyu` and `permutation_test`.
 pub(super) fn mann_whitney(first: &[f64], second: &[f64]) -> f64 {
-    // The sum of one group tells that of the other: the smaller one takes fewer steps.
+    // The sum of one group determines the other. The smaller group takes fewer steps.
     let (few, many) = match first.len() <= second.len() {
         true => (first, second),
         false => (second, first),
@@ -71,7 +72,7 @@ pub(super) fn mann_whitney(first: &[f64], second: &[f64]) -> f64 {
     RankSums::new(&doubled_ranks, few.len()).two_sided(doubled_sum)
 }
 
-/// The least p that so many runs against so many can have, without ties.
+/// Returns the least p for these numbers of runs, without ties.
 pub(super) fn least_p(first: usize, second: usize) -> f64 {
     let (few, all) = (first.min(second), first + second);
     let factors = (1..=few).map(|nth| nth as f64 / (all - few + nth) as f64);
@@ -84,8 +85,8 @@ mod tests {
 
     use super::*;
 
-    /// Twice the U of the numbers that these bits choose, by counting pairs; `None` where they are
-    /// not as many.
+    /// Returns twice the U of the numbers that these bits choose, by counting pairs; `None` if the
+    /// bits choose another number of them.
     fn doubled_u(all: &[f64], chosen: u32, count: usize) -> Option<i32> {
         let is_chosen = |at: usize| chosen >> at & 1 == 1;
         let pairs = (0..all.len()).filter(|at| is_chosen(*at)).flat_map(|a| {
@@ -99,7 +100,7 @@ mod tests {
         (chosen.count_ones() as usize == count).then(|| pairs.sum())
     }
 
-    /// Every choice there is, one after the other.
+    /// Tries every choice, one after the other.
     fn naive(first: &[f64], second: &[f64]) -> f64 {
         let all = [first, second].concat();
         let found = doubled_u(&all, (1 << first.len()) - 1, first.len()).unwrap();
@@ -115,7 +116,7 @@ mod tests {
     }
 
     fn numbers() -> impl Strategy<Value = Vec<f64>> {
-        // Few different ones, so that there are ties.
+        // There are few different values, so there are ties.
         prop::collection::vec((0u8..9).prop_map(f64::from), 1..7)
     }
 

@@ -1,21 +1,21 @@
-//! By how much one group of runs lies above another, and how far that is known.
+//! How far one group of runs lies above another, with an interval.
 
 use serde::Serialize;
 
 use super::rank_sum::RankSums;
 
-/// Between which shifts the true one lies.
+/// Interval of the true shift.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
-pub struct Interval {
-    /// The lowest.
+pub struct ShiftInterval {
+    /// Lower end.
     pub low: f64,
-    /// The highest.
+    /// Upper end.
     pub high: f64,
-    /// How often such intervals hold the true shift at least, 0 to 1.
+    /// Least probability that such an interval contains the true shift, 0 to 1.
     pub confidence: f64,
 }
 
-/// Differences of each of the second and each of the first, ascending.
+/// Differences between each value of the second group and each of the first, ascending.
 #[derive(Debug)]
 pub(super) struct Differences {
     ascending: Vec<f64>,
@@ -35,16 +35,17 @@ impl Differences {
         }
     }
 
-    /// Their median: the Hodges-Lehmann estimate (Hodges and Lehmann 1963); `None` of none.
+    /// Returns the median of the differences, the Hodges-Lehmann estimate (Hodges and Lehmann
+    /// 1963); `None` if there are none.
     pub(super) fn shift(&self) -> Option<f64> {
         median(&self.ascending)
     }
 
-    /// The exact interval of the shift: those that the Mann-Whitney test does not refuse at this
-    /// level (Lehmann 1963). It assumes that the groups differ by a shift alone; ties make it wider
-    /// than it had to be. `None` where so few runs have none.
-    pub(super) fn interval(&self, level: f64) -> Option<Interval> {
-        // U of groups without ties: so many choices of ranks have each sum, less the least sum.
+    /// Returns the exact interval of the shift: all shifts that the Mann-Whitney test does not
+    /// reject at this level (Lehmann 1963). It assumes that the groups differ only by a shift. Ties
+    /// make it wider than necessary. `None` if there are too few runs.
+    pub(super) fn interval(&self, level: f64) -> Option<ShiftInterval> {
+        // Without ties, U is the rank sum less the least rank sum.
         let few = self.first.min(self.second);
         let doubled: Vec<usize> = (1..=self.first + self.second)
             .map(|rank| 2 * rank)
@@ -54,7 +55,7 @@ impl Differences {
         let beyond = |outside: usize| 2.0 * sums.at_most(least + 2 * outside);
         let outside = (0..self.ascending.len()).take_while(|it| beyond(*it) <= level);
         let outside = outside.last()?;
-        Some(Interval {
+        Some(ShiftInterval {
             low: self.ascending[outside],
             high: self.ascending[self.ascending.len() - 1 - outside],
             confidence: 1.0 - beyond(outside),
@@ -62,7 +63,7 @@ impl Differences {
     }
 }
 
-/// Of ascending numbers; `None` of none.
+/// Returns the median of ascending numbers; `None` if there are none.
 pub(super) fn median(ascending: &[f64]) -> Option<f64> {
     let upper = ascending.get(ascending.len() / 2)?;
     match ascending.len() % 2 {
@@ -83,13 +84,13 @@ mod tests {
         let of = |first: &[f64], second: &[f64]| Differences::new(first, second).interval(0.05);
         assert_eq!(of(&[1.0, 2.0, 3.0], &[4.0, 5.0, 6.0]), None);
         assert_eq!(of(&[], &[]), None);
-        // 2 of 70 choices are as far out as groups of four that lie apart.
+        // 2 of 70 choices are as far out as two separate groups of four.
         let found = of(&[1.0, 2.0, 3.0, 4.0], &[11.0, 12.0, 13.0, 14.0]).unwrap();
         assert_eq!((found.low, found.high), (7.0, 13.0));
         assert!((found.confidence - 68.0 / 70.0).abs() < 1e-12);
     }
 
-    /// Numbers of which no two are the same, nor any two differences.
+    /// Returns numbers of which no two are equal, and no two differences either.
     fn scattered(count: std::ops::Range<usize>) -> impl Strategy<Value = Vec<f64>> {
         prop::collection::vec(0.0..100.0, count)
     }

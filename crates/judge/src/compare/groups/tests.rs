@@ -1,15 +1,15 @@
-//! What groups of numbers show, and how often chance passes for it.
+//! Verdicts on groups of numbers, and how often chance is taken for a difference.
 
 use proptest::prelude::*;
 
 use super::*;
-use crate::compare::Figure;
+use crate::compare::ComparedFigure;
 
-/// Groups of runs with one figure after the other.
+/// Compares groups of runs with these figures.
 fn groups(figures: &[(Vec<f64>, Vec<f64>)]) -> Groups {
     let rows = figures.iter().map(|(before, after)| {
         let known = |values: &[f64]| values.iter().copied().map(Some).collect();
-        row(Figure::Noise, known(before), known(after))
+        row(ComparedFigure::Noise, known(before), known(after))
     });
     let (before, after) = &figures[0];
     judged(rows.collect(), before.len(), after.len())
@@ -26,7 +26,7 @@ fn three_against_three_tell_nothing_and_four_are_what_it_takes() {
     assert_eq!(row.verdict, GroupVerdict::TooFewRuns);
     assert!((row.p.unwrap() - 0.1).abs() < 1e-12, "{row:?}");
     assert_eq!((row.shift, row.interval), (Some(10.0), None));
-    // 2 of 70 choices.
+    // p is 2 / 70.
     assert_eq!((found.tested, found.needed), (1, Some(4)));
     let found = groups(&[(numbers(0, 4), numbers(10, 4))]);
     assert_eq!(found.rows[0].verdict, GroupVerdict::Different);
@@ -36,7 +36,7 @@ fn three_against_three_tell_nothing_and_four_are_what_it_takes() {
 #[test]
 fn many_figures_at_once_ask_for_more_runs() {
     let twelve = |runs| vec![(numbers(0, runs), numbers(100, runs)); 12];
-    // Five: 12 * 2 / 252 is 0.095. Six: 12 * 2 / 924 is 0.026.
+    // With five runs 12 * 2 / 252 is 0.095. With six 12 * 2 / 924 is 0.026.
     let found = groups(&twelve(5));
     assert_eq!((found.tested, found.needed), (12, Some(6)));
     assert_eq!(found.rows[7].verdict, GroupVerdict::TooFewRuns);
@@ -52,7 +52,11 @@ fn what_all_runs_have_alike_is_no_test() {
     assert_eq!(found.rows[0].verdict, GroupVerdict::Untested);
     assert_eq!((found.rows[0].p, found.tested), (None, 1));
     assert_eq!(found.rows[0].medians, Some((7.0, 7.0)));
-    let unknown = row(Figure::Noise, vec![Some(1.0), None], vec![Some(2.0)]);
+    let unknown = row(
+        ComparedFigure::Noise,
+        vec![Some(1.0), None],
+        vec![Some(2.0)],
+    );
     assert_eq!(
         (unknown.medians, unknown.shift, unknown.p),
         (None, None, None)
@@ -62,8 +66,8 @@ fn what_all_runs_have_alike_is_no_test() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(24))]
 
-    /// Whatever the runs had: of all ways to call six of twelve "before", no more than one in twenty
-    /// makes any of the figures different. Figures of one run go together, as they do in truth.
+    /// Of all ways to label six of twelve runs "before", at most one in twenty makes any figure
+    /// different. Figures of one run depend on one another, as in reality.
     #[test]
     fn labels_that_mean_nothing_seldom_show_anything(
         runs in prop::collection::vec((0u8..20, 0u8..20, 0u8..3), 12),

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use anyhow::{Context, Result};
 
-use super::super::apt::{self, Apt, Bundle, Suite};
+use super::super::apt::{self, Apt, Bundle, DebianSuite};
 use super::super::carried::{self, Carried};
 use super::super::qemu::Qemu;
 use super::packages::Xen;
@@ -26,7 +26,7 @@ const FIRMWARE: [(&str, &str); 3] = [
 /// still to do.
 pub(super) fn files(xen: &Xen, qemu: &Qemu) -> Result<Vec<Carried>> {
     let bundle = bundle(xen.folder())?;
-    Apt::of(Suite::Own)?.unpack(&bundle)?;
+    Apt::of(DebianSuite::Own)?.unpack(&bundle)?;
     let folder = bundle.folder;
     let program = folder.join(PROGRAM.trim_start_matches('/'));
     let mut files = carried::libraries(&program, xen.folder())?;

@@ -9,8 +9,8 @@ use anyhow::{Context, Result, ensure};
 use tempfile::TempDir;
 
 use super::super::inside::{self, CommandOutput};
-use super::super::kernel::Kernel;
-use super::super::packaged::{self, Packaged};
+use super::super::kernel::DebianKernel;
+use super::super::packaged::{self, DebianProgram};
 use super::domain::XenDomain;
 use super::image::XenImage;
 use super::xl;
@@ -40,9 +40,9 @@ impl XenGuest {
     /// first `has_reported`.
     pub fn boot(
         domain: &XenDomain,
-        kernel: Kernel,
+        kernel: DebianKernel,
         programs: &[PathBuf],
-        packaged: &[Packaged],
+        packaged: &[DebianProgram],
         commands: &[&str],
     ) -> Result<XenGuest> {
         let folder = tempfile::Builder::new()

@@ -4,12 +4,12 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Result;
 
-use super::super::Suite;
+use super::super::DebianSuite;
 use super::super::apt::call;
 use super::super::carried::Carried;
 use super::super::initramfs::{self, Contents};
 use super::super::inside;
-use super::super::kernel::{self, Kernel};
+use super::super::kernel::{self, DebianKernel};
 use super::domain::XenType;
 
 /// A kernel of Debian, and an initramfs that runs commands as a lab does.
@@ -24,12 +24,12 @@ impl XenImage {
     pub(super) fn write(
         folder: &Path,
         kind: XenType,
-        kernel: Kernel,
+        kernel: DebianKernel,
         programs: &[PathBuf],
         carried: &[Carried],
         commands: &[&str],
     ) -> Result<XenImage> {
-        let image = kernel::install(kernel, Suite::Own)?;
+        let image = kernel::install(kernel, DebianSuite::Own)?;
         let contents = Contents {
             modules: &[],
             programs,

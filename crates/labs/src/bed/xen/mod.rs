@@ -28,11 +28,11 @@ use super::boot::{Boot, LabReport};
 use super::carried::Carried;
 use super::initramfs::{self, Contents};
 use super::inside::{self, CommandOutput, GUEST_INITRAMFS, GUEST_KERNEL, XEN_DOMAIN};
-use super::kernel::{self, Kernel};
+use super::kernel::{self, DebianKernel};
 use super::machine::Patience;
-use super::packaged::{self, Packaged};
+use super::packaged::{self, DebianProgram};
 use super::qemu::Qemu;
-use super::{SEED, Suite, arguments, guest as guest_of_lab};
+use super::{DebianSuite, SEED, arguments, guest as guest_of_lab};
 use image::XenImage;
 
 /// How long a lab of Xen may take before it counts as hung; not an estimate of its usual time.
@@ -42,7 +42,7 @@ const MEMORY_MIB: u32 = 2048;
 
 /// Returns the packages that Xen needs, with a QEMU in Dom0 or without.
 pub(super) fn bundles(has_device_model: bool) -> Result<Vec<Bundle>> {
-    let xen = packages::bundle(&Apt::of(Suite::Own)?)?;
+    let xen = packages::bundle(&Apt::of(DebianSuite::Own)?)?;
     let device_model = has_device_model.then(|| device_model::bundle(&xen.folder));
     let device_model = device_model.transpose()?;
     Ok([xen].into_iter().chain(device_model).collect())
@@ -72,14 +72,14 @@ impl XenType {
 #[derive(Debug, Clone)]
 pub struct XenLab {
     domain: XenDomain,
-    dom0_kernel: Kernel,
-    guest_kernel: Kernel,
+    dom0_kernel: DebianKernel,
+    guest_kernel: DebianKernel,
     shift: u8,
     seed: u64,
     asked_to_end: Arc<AtomicBool>,
     scheduler: Option<&'static str>,
     programs: Vec<PathBuf>,
-    packaged: Vec<Packaged>,
+    packaged: Vec<DebianProgram>,
 }
 
 /// Output of a lab of Xen.
@@ -115,8 +115,8 @@ impl XenLab {
     fn of(kind: XenType) -> XenLab {
         XenLab {
             domain: XenDomain::of(kind),
-            dom0_kernel: Kernel::Plain,
-            guest_kernel: Kernel::Cloud,
+            dom0_kernel: DebianKernel::Plain,
+            guest_kernel: DebianKernel::Cloud,
             shift: kind.shift(),
             seed: SEED,
             asked_to_end: Arc::default(),
@@ -127,13 +127,13 @@ impl XenLab {
     }
 
     /// Gives Dom0 another kernel than the plain one. The cloud kernel cannot be a Dom0.
-    pub fn dom0_kernel(mut self, kernel: Kernel) -> XenLab {
+    pub fn dom0_kernel(mut self, kernel: DebianKernel) -> XenLab {
         self.dom0_kernel = kernel;
         self
     }
 
     /// Gives the guest another kernel than the cloud one.
-    pub fn guest_kernel(mut self, kernel: Kernel) -> XenLab {
+    pub fn guest_kernel(mut self, kernel: DebianKernel) -> XenLab {
         self.guest_kernel = kernel;
         self
     }
@@ -182,7 +182,7 @@ impl XenLab {
     }
 
     /// Puts a program of Debian into `/bin` of Dom0 and of the guest, with its libraries.
-    pub fn packaged(mut self, packaged: Packaged) -> XenLab {
+    pub fn packaged(mut self, packaged: DebianProgram) -> XenLab {
         self.packaged.push(packaged);
         self
     }
@@ -222,7 +222,8 @@ impl XenLab {
     pub fn run_dom0(&self, commands: &[&str]) -> Result<LabReport> {
         let folder = tempfile::tempdir().context("a folder for the lab")?;
         let xen = packages::install()?;
-        let mut carried = guest_of_lab::kernel(&kernel::install(self.guest_kernel, Suite::Own)?)?;
+        let mut carried =
+            guest_of_lab::kernel(&kernel::install(self.guest_kernel, DebianSuite::Own)?)?;
         carried.push(xen.file("bin/xenconsole")?);
         carried.extend(packaged::files(&self.packaged)?);
         let commands = [&["lab-xen serve"], commands].concat();
@@ -239,7 +240,7 @@ impl XenLab {
         mut carried: Vec<Carried>,
     ) -> Result<LabReport> {
         let qemu = self.domain.kind.qemu()?;
-        let image = kernel::install(self.dom0_kernel, Suite::Own)?;
+        let image = kernel::install(self.dom0_kernel, DebianSuite::Own)?;
         carried.extend(xen.programs()?);
         if self.domain.kind == XenType::Hvm {
             carried.extend(device_model::files(xen, qemu)?);

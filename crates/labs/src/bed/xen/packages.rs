@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
 
-use super::super::apt::{self, Apt, Bundle, Suite};
+use super::super::apt::{self, Apt, Bundle, DebianSuite};
 use super::super::carried::{self, Carried};
 use super::super::compressed::decompressed;
 
@@ -90,7 +90,7 @@ impl Xen {
 
 /// Finds the current packages, and unpacks them if that is still to do.
 pub(super) fn install() -> Result<Xen> {
-    let apt = Apt::of(Suite::Own)?;
+    let apt = Apt::of(DebianSuite::Own)?;
     let bundle = match bundle(&apt) {
         Ok(bundle) => bundle,
         // A fresh machine has no package lists; a machine that was off for long has old ones.

@@ -7,7 +7,7 @@
 //! - `lab-fault work WORD...` is a disturber.
 
 use anyhow::{Context, Result, bail};
-use vmnoise_labs::faults::{Fault, OTHER, QUIET, cycle, named, work};
+use vmnoise_labs::faults::{InjectedFault, OTHER, QUIET, cycle, named, work};
 use vmnoise_workload::thread;
 
 pub fn main() -> Result<()> {
@@ -32,7 +32,7 @@ pub fn main() -> Result<()> {
     Ok(())
 }
 
-fn faults(names: &[&str]) -> Result<Vec<&'static Fault>> {
+fn faults(names: &[&str]) -> Result<Vec<&'static InjectedFault>> {
     let faults = names
         .iter()
         .map(|name| named(name).with_context(|| format!("no fault is called {name}")));

@@ -13,7 +13,7 @@ use std::time::Duration;
 use anyhow::{Context, Result, bail};
 use rustix::mm::{MlockAllFlags, mlockall};
 use vmnoise_events::Policy;
-use vmnoise_labs::polled::{Polled, PolledGap};
+use vmnoise_labs::polled::{PolledGap, PolledRun};
 use vmnoise_workload::{thread, tsc};
 
 /// Priority above all ordinary tasks, which include the pollers of tracers, and below PREEMPT_RT's
@@ -51,7 +51,7 @@ pub fn main() -> Result<()> {
         Ok(polled?)
     })?;
     gaps.truncate(found);
-    let polled = Polled {
+    let polled = PolledRun {
         tsc_hz,
         begin_tsc,
         end_tsc,

@@ -15,7 +15,9 @@ use rustix::time::{ClockId, clock_gettime};
 use vmnoise_labs::bed::GuestFiles;
 use vmnoise_labs::kvm_stat::{self, exits};
 use vmnoise_labs::vmm::{self, wait_for};
-use vmnoise_labs::vmm_steps::{Counts, Done, Look, Step, TURNS, Treatment, VcpuCounts};
+use vmnoise_labs::vmm_steps::{
+    CompletedStep, Counts, TURNS, ThreadSchedstat, Treatment, VcpuCounts, VmmStep,
+};
 use vmnoise_labs::{Disturber, placed, schedstat, undisturbed, urgency};
 use vmnoise_workload::thread::set_fifo;
 use vmnoise_workload::tsc;
@@ -32,10 +34,10 @@ pub fn main() -> Result<()> {
     };
     let mut done = Vec::new();
     for word in steps {
-        let step = Step::from_word(word)?;
+        let step = VmmStep::from_word(word)?;
         let begin_mono_ns = mono_ns();
         let counts = treated.carry_out(&step).with_context(|| word.clone())?;
-        done.push(Done {
+        done.push(CompletedStep {
             step: word.clone(),
             begin_mono_ns,
             end_mono_ns: mono_ns(),
@@ -61,52 +63,52 @@ struct Vmm {
     said: String,
     hog: Option<Disturber>,
     undisturbed: Option<Duration>,
-    looks: Vec<Look>,
+    looks: Vec<ThreadSchedstat>,
     group: Option<String>,
 }
 
 impl Vmm {
-    fn carry_out(&mut self, step: &Step) -> Result<Option<Counts>> {
+    fn carry_out(&mut self, step: &VmmStep) -> Result<Option<Counts>> {
         match *step {
-            Step::Traced => wait_for("a process to trace", || Ok(tracer().is_some()))?,
-            Step::Start => self.start()?,
-            Step::Run(time) => thread::sleep(time),
-            Step::Undisturbed(cpu, time) => self.undisturbed = Some(undisturbed(cpu, time)?),
-            Step::Exits(count) => {
+            VmmStep::Traced => wait_for("a process to trace", || Ok(tracer().is_some()))?,
+            VmmStep::Start => self.start()?,
+            VmmStep::Run(time) => thread::sleep(time),
+            VmmStep::Undisturbed(cpu, time) => self.undisturbed = Some(undisturbed(cpu, time)?),
+            VmmStep::Exits(count) => {
                 let id = self.id()?;
                 let enough = exits(id)? + count;
                 wait_for("exits", || Ok(exits(id)? >= enough))?;
             }
-            Step::Quiet(time) => {
+            VmmStep::Quiet(time) => {
                 let id = self.id()?;
                 wait_until_steady("the guest to come to rest", time, || exits(id).map(Some))?;
             }
-            Step::Waited(time) => {
+            VmmStep::Waited(time) => {
                 let id = self.id()?;
                 let enough_ns = waited_ns(id)? + u64::try_from(time.as_nanos())?;
                 wait_for("a vCPU to wait", || Ok(waited_ns(id)? >= enough_ns))?;
             }
-            Step::Reported(count, guest) => GuestFiles::of(guest).wait(count)?,
-            Step::Looks(count) => self.looks = Watched::of(self.id()?)?.looks(count)?,
-            Step::Stop => vmm::stop(self.id()?)?,
-            Step::Continue => vmm::signal(self.id()?, Signal::CONT)?,
-            Step::Read => return Ok(Some(self.read()?)),
-            Step::Kill => {
+            VmmStep::Reported(count, guest) => GuestFiles::of(guest).wait(count)?,
+            VmmStep::Looks(count) => self.looks = Watched::of(self.id()?)?.looks(count)?,
+            VmmStep::Stop => vmm::stop(self.id()?)?,
+            VmmStep::Continue => vmm::signal(self.id()?, Signal::CONT)?,
+            VmmStep::Read => return Ok(Some(self.read()?)),
+            VmmStep::Kill => {
                 vmm::signal(self.id()?, Signal::KILL)?;
                 self.child()?.wait()?;
             }
-            Step::End => self.end()?,
-            Step::Hog(cpu) => self.hog = Some(Disturber::busy(cpu)?),
-            Step::Litter(cpu) => self.hog = Some(Disturber::litter(cpu)?),
-            Step::Turns(cpu, burst, every) => {
+            VmmStep::End => self.end()?,
+            VmmStep::Hog(cpu) => self.hog = Some(Disturber::busy(cpu)?),
+            VmmStep::Litter(cpu) => self.hog = Some(Disturber::litter(cpu)?),
+            VmmStep::Turns(cpu, burst, every) => {
                 self.hog = Some(Disturber::turns(cpu, burst, every, Path::new(TURNS))?);
             }
-            Step::Unhog => {
+            VmmStep::Unhog => {
                 if let Some(mut hog) = self.hog.take() {
                     hog.has_worked()?;
                 }
             }
-            Step::Migrate(times, every) => {
+            VmmStep::Migrate(times, every) => {
                 let mut left = times;
                 self.migrate(every, || {
                     let goes_on = left > 0;
@@ -114,23 +116,23 @@ impl Vmm {
                     Ok(goes_on)
                 })?;
             }
-            Step::Moves(count, every) => {
+            VmmStep::Moves(count, every) => {
                 let guest = GuestFiles::of(0);
                 self.migrate(every, || Ok(!guest.has_reported(count)?))?;
             }
-            Step::Pin(cpu) => placed::pin(self.first_vcpu()?, cpu)?,
-            Step::Fifo(priority) => {
+            VmmStep::Pin(cpu) => placed::pin(self.first_vcpu()?, cpu)?,
+            VmmStep::Fifo(priority) => {
                 let vcpus = kvm_stat::vcpus(self.id()?)?;
                 ensure!(!vcpus.is_empty(), "no vCPU has run");
                 for (_, tid) in vcpus {
                     set_fifo(tid, priority)?;
                 }
             }
-            Step::VmmFifo(priority) => urgency::set_fifo(self.id()?, priority)?,
-            Step::Calls(cpu) => self.hog = Some(Disturber::calls(cpu)?),
-            Step::StressNg(cpu) => self.hog = Some(Disturber::stress_ng(cpu)?),
-            Step::Quota(quota_us, period_us) => self.quota(quota_us, period_us)?,
-            Step::Untrace => {
+            VmmStep::VmmFifo(priority) => urgency::set_fifo(self.id()?, priority)?,
+            VmmStep::Calls(cpu) => self.hog = Some(Disturber::calls(cpu)?),
+            VmmStep::StressNg(cpu) => self.hog = Some(Disturber::stress_ng(cpu)?),
+            VmmStep::Quota(quota_us, period_us) => self.quota(quota_us, period_us)?,
+            VmmStep::Untrace => {
                 let tracer = tracer().context("no process traces")?;
                 vmm::signal(tracer, Signal::INT)?;
                 let is_gone = || matches!(schedstat::state(tracer, tracer), None | Some('Z'));
@@ -258,11 +260,11 @@ impl Watched {
         })
     }
 
-    fn look(&self) -> Result<Look> {
+    fn look(&self) -> Result<ThreadSchedstat> {
         let guest_tsc = || tsc::now().wrapping_add_signed(self.offset_tsc);
         let begin_tsc = guest_tsc();
         let run_delay_ns = schedstat::read(self.pid, self.tid)?.run_delay_ns;
-        Ok(Look {
+        Ok(ThreadSchedstat {
             begin_tsc,
             end_tsc: guest_tsc(),
             run_delay_ns,
@@ -270,7 +272,7 @@ impl Watched {
     }
 
     /// Reads the thread's counts again and again until `count` commands of the guest have ended.
-    fn looks(&self, count: usize) -> Result<Vec<Look>> {
+    fn looks(&self, count: usize) -> Result<Vec<ThreadSchedstat>> {
         // Each read takes CPU time from the guest if there is one CPU.
         const EVERY: Duration = Duration::from_millis(25);
         let mut looks = Vec::new();

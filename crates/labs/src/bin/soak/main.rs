@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
 use serde_json::Value;
-use vmnoise_labs::Run;
+use vmnoise_labs::VmnoiseRun;
 use vmnoise_labs::footprint::resident_kb;
 use vmnoise_labs::judge::assert_budgets_add_up;
 
@@ -77,7 +77,7 @@ impl fmt::Display for Memory {
 
 fn soak(command: &str, length: Duration) -> Result<()> {
     let duration = format!("{}s", length.as_secs());
-    let run = Run::start(&[command, "-c", "1", "--format", "json", "-d", &duration])?;
+    let run = VmnoiseRun::start(&[command, "-c", "1", "--format", "json", "-d", &duration])?;
     let begin = Instant::now();
     let mut memory = Memory::default();
     while begin.elapsed() + Duration::from_secs(2) < length {

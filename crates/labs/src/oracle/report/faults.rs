@@ -1,6 +1,6 @@
 //! The table of faults that were caused, and of the findings of `vmnoise audit`.
 
-use crate::faults::{Judged, Proof};
+use crate::faults::{FaultVerdict, Proof};
 
 /// Returns one row per fault. The faults of a set follow each other, with the total gain of their
 /// changes.
@@ -42,7 +42,7 @@ pub fn faults(found: &Proof) -> String {
     text
 }
 
-fn of_set(it: &Judged, promised_ns: u64) -> [String; 4] {
+fn of_set(it: &FaultVerdict, promised_ns: u64) -> [String; 4] {
     let gained = it.before_ns.cast_signed() - it.after_ns.cast_signed();
     [
         ms(it.before_ns),

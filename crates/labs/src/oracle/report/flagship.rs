@@ -1,8 +1,8 @@
 //! The tables of the flagship scenario: the guest's own kernel, and `vmnoise` alone and joined.
 
 use super::maybe;
-use crate::oracle::branch::Branch;
-use crate::oracle::flagship::{Columns, Flagship, SHARES};
+use crate::oracle::branch::OracleExit;
+use crate::oracle::flagship::{Flagship, FlagshipSample, SHARES};
 
 /// Returns the two tables.
 pub fn flagship(found: &Flagship) -> String {
@@ -32,7 +32,7 @@ pub fn flagship(found: &Flagship) -> String {
         ("`NMI`", nmi),
     ];
     for (at, ((name, count), share)) in kernels.iter().zip(SHARES).enumerate() {
-        let ms = |columns: &Columns| {
+        let ms = |columns: &FlagshipSample| {
             maybe(columns.shares_ns[at].map(|ns| format!("{:.3} ms", ns as f64 / 1e6)))
         };
         text += &format!(
@@ -56,7 +56,7 @@ pub fn flagship(found: &Flagship) -> String {
 }
 
 /// Returns the exit as a tree.
-pub fn busiest_exit(found: &Branch) -> String {
+pub fn busiest_exit(found: &OracleExit) -> String {
     format!(
         "### An exit with much work of its host\n\n\
          Linux {} with PREEMPT_RT on the host, virtual time. A task on the vCPU's CPU leaves work to the kernel's \

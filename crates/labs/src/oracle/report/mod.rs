@@ -9,8 +9,8 @@ mod xen;
 use anyhow::{Context, Result};
 
 use super::agreement::Agreement;
-use super::osnoise::{BesideKernel, Turn};
-use super::residual::{Residual, Side};
+use super::osnoise::{BesideKernel, TracerTurn};
+use super::residual::{MeasuringSide, Residual};
 use super::softirqs::Softirqs;
 
 pub use faults::faults;
@@ -21,7 +21,7 @@ pub use xen::xen;
 
 /// Generated section between two markers of a page.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Part {
+pub enum PagePart {
     /// Comparison of `vmnoise osnoise` and the join with others.
     Noise,
     /// Comparison of `vmnoise timerlat` with others.
@@ -34,15 +34,15 @@ pub enum Part {
     Xen,
 }
 
-impl Part {
+impl PagePart {
     /// Returns the lines above and below the section.
     fn markers(self) -> [String; 2] {
         let name = match self {
-            Part::Noise => "make validate",
-            Part::Timerlat => "make validate, timerlat",
-            Part::Faults => "make validate, audit",
-            Part::Mpi => "make validate, mpi",
-            Part::Xen => "make validate, xen",
+            PagePart::Noise => "make validate",
+            PagePart::Timerlat => "make validate, timerlat",
+            PagePart::Faults => "make validate, audit",
+            PagePart::Mpi => "make validate, mpi",
+            PagePart::Xen => "make validate, xen",
         };
         ["begin", "end"].map(|place| format!("<!-- {place}: {name} -->\n"))
     }
@@ -52,7 +52,7 @@ impl Part {
 ///
 /// # Errors
 /// If the page lacks the section's markers.
-pub fn renewed(page: &str, part: Part, generated: &str) -> Result<String> {
+pub fn renewed(page: &str, part: PagePart, generated: &str) -> Result<String> {
     let [begin, end] = part.markers();
     let missing = || format!("the page lacks `{}` and `{}`", begin.trim(), end.trim());
     let (before, rest) = page.split_once(&begin).with_context(missing)?;
@@ -149,7 +149,8 @@ pub fn guest_and_host(found: &[Residual]) -> String {
             ),
         );
     }
-    let [guest, host] = [Side::Guest, Side::Host].map(|side| Spread::of(found, side));
+    let [guest, host] =
+        [MeasuringSide::Guest, MeasuringSide::Host].map(|side| Spread::of(found, side));
     for spread in [&guest, &host] {
         let Spread {
             side,
@@ -169,14 +170,14 @@ pub fn guest_and_host(found: &[Residual]) -> String {
 
 /// Rates of one side, µs/s.
 struct Spread {
-    side: Side,
+    side: MeasuringSide,
     low: f64,
     mean: f64,
     high: f64,
 }
 
 impl Spread {
-    fn of(found: &[Residual], side: Side) -> Spread {
+    fn of(found: &[Residual], side: MeasuringSide) -> Spread {
         let runs = found.iter().filter(|run| run.side == side);
         let rates: Vec<f64> = runs.map(|run| run.us_per_s).collect();
         Spread {
@@ -210,8 +211,9 @@ fn row(row: &Agreement) -> String {
     )
 }
 
-fn turns(kernel: &Turn, ours: &Turn) -> String {
-    let per_second = |turn: &Turn, count: u64| count as f64 * 1e9 / turn.span_ns.max(1) as f64;
+fn turns(kernel: &TracerTurn, ours: &TracerTurn) -> String {
+    let per_second =
+        |turn: &TracerTurn, count: u64| count as f64 * 1e9 / turn.span_ns.max(1) as f64;
     let mut text = String::new();
     for ((kind, kernel_count), (_, our_count)) in kernel.counts.iter().zip(&ours.counts) {
         text += &format!(
@@ -245,14 +247,14 @@ mod tests {
 
     #[test]
     fn only_what_lies_between_the_markers_is_renewed() {
-        let [begin, end] = Part::Noise.markers();
-        let [other_begin, other_end] = Part::Timerlat.markers();
+        let [begin, end] = PagePart::Noise.markers();
+        let [other_begin, other_end] = PagePart::Timerlat.markers();
         let other = format!("{other_begin}other\n{other_end}");
         let page = format!("above\n{begin}old\n{end}below\n{other}");
-        let new = renewed(&page, Part::Noise, "new\n").unwrap();
+        let new = renewed(&page, PagePart::Noise, "new\n").unwrap();
         assert_eq!(new, format!("above\n{begin}\nnew\n\n{end}below\n{other}"));
-        let new = renewed(&page, Part::Timerlat, "new\n").unwrap();
+        let new = renewed(&page, PagePart::Timerlat, "new\n").unwrap();
         assert!(new.starts_with(&format!("above\n{begin}old\n")), "{new}");
-        assert!(renewed("no markers", Part::Noise, "new").is_err());
+        assert!(renewed("no markers", PagePart::Noise, "new").is_err());
     }
 }

@@ -2,10 +2,10 @@
 
 use std::process::Command;
 
-use crate::mpi::{Beside, Outcome};
+use crate::mpi::{PredictionComparison, SceneOutcome};
 
 /// Returns the step times of each comparison.
-pub fn mpi(found: &[(Beside<'_>, Vec<Outcome>)]) -> String {
+pub fn mpi(found: &[(PredictionComparison<'_>, Vec<SceneOutcome>)]) -> String {
     let mut text = format!(
         "### Steps of an MPI program, predicted and measured\n\n\
          {} and {}, two ranks on two CPUs, 1 ms of work in a step. This machine had other load. Each figure is the \
@@ -21,8 +21,8 @@ pub fn mpi(found: &[(Beside<'_>, Vec<Outcome>)]) -> String {
     text
 }
 
-fn row(comparison: &Beside<'_>, outcome: &Outcome) -> String {
-    let Beside {
+fn row(comparison: &PredictionComparison<'_>, outcome: &SceneOutcome) -> String {
+    let PredictionComparison {
         launcher,
         collective,
         bursts,

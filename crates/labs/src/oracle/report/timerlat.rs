@@ -1,7 +1,7 @@
 //! The generated section that compares `vmnoise timerlat` with others.
 
 use crate::oracle::{
-    BesideCyclictest, BesideTimerlat, Causes, Delay, Descheduled, HereBesideCyclictest, Turns,
+    BesideCyclictest, BesideTimerlat, Causes, Delay, DeschedulingTrace, HereBesideCyclictest, Turns,
 };
 
 /// All results of the comparison.
@@ -16,7 +16,7 @@ pub struct TimerlatTruth {
     /// Causes inside the machine.
     pub causes: Causes,
     /// A cause below the machine.
-    pub descheduled: Descheduled,
+    pub descheduled: DeschedulingTrace,
 }
 
 /// Returns the whole section.
@@ -84,7 +84,7 @@ fn turns(what: &str, turns: &Turns) -> String {
     )
 }
 
-fn known_causes(found: &Causes, descheduled: &Descheduled) -> String {
+fn known_causes(found: &Causes, descheduled: &DeschedulingTrace) -> String {
     let mut text = format!(
         "### Delays of known cause and length\n\nLinux {}, virtual time; the ten latest wake-ups of each run. \
          The time of a cause comes from the kernel's own events in the same run. In the last row a task of the \

@@ -1,25 +1,27 @@
-//! Against cases with a known answer, and against running the program step by step.
+//! Comparisons with known answers, and with programs that are run step by step.
 
+mod coverage;
 mod known;
 mod naive;
 mod simulated;
 
 use vmnoise_events::Share;
 
-use super::{AtScale, Collective, Host, Prediction, Program, predict};
-use crate::record::{Culprit, Record};
+use super::{AtScale, BspProgram, Collective, HostCpus, Prediction, predict};
+use crate::record::{CpuRecord, RecordCulprit};
 
-/// Who took the gaps of a test.
-pub(super) fn named(name: &str) -> Culprit {
-    Culprit {
+/// Returns a culprit for the gaps of a test.
+pub(super) fn named(name: &str) -> RecordCulprit {
+    RecordCulprit {
         share: Share::Thread,
         name: Some(name.into()),
     }
 }
 
-/// A run from 0 on: gaps by begin and length, ascending, all of one thread.
-pub(super) fn record(cpu: u32, gaps: &[(u64, u64)], to_ns: u64) -> Record {
-    let mut record = Record::new(cpu);
+/// Returns a run that begins at 0. Its gaps have a begin and a length, are in order, and are all of
+/// one thread.
+pub(super) fn record(cpu: u32, gaps: &[(u64, u64)], to_ns: u64) -> CpuRecord {
+    let mut record = CpuRecord::new(cpu);
     let who = record.culprit(named("other:7"));
     for (begin_ns, length_ns) in gaps {
         record.push(*begin_ns, *length_ns, [(who, *length_ns)].into_iter());
@@ -28,7 +30,7 @@ pub(super) fn record(cpu: u32, gaps: &[(u64, u64)], to_ns: u64) -> Record {
     record
 }
 
-/// Gaps at random: so far apart and so long on average, exponentially both.
+/// Returns gaps at random moments, with exponential distances of this mean, and these lengths.
 pub(super) fn random_gaps(
     random: &mut fastrand::Rng,
     pause_ns: f64,
@@ -52,24 +54,30 @@ pub(super) fn exponential(random: &mut fastrand::Rng, mean: f64) -> f64 {
     -mean * (1.0 - random.f64()).ln()
 }
 
-/// Steps of this length, each ended by a barrier.
-pub(super) fn barriers(step_ns: u64) -> Program {
-    Program {
+/// Returns a program with steps of this length, each of which ends with a barrier.
+pub(super) fn barriers(step_ns: u64) -> BspProgram {
+    BspProgram {
         step_ns,
         collective: Collective::Barrier,
         in_phase: false,
     }
 }
 
-/// Of one host.
-pub(super) fn predicted(records: &[Record], program: Program, ranks: &[u64]) -> Prediction {
-    let hosts = [Host {
+/// Predicts for one host.
+pub(super) fn predicted(records: &[CpuRecord], program: BspProgram, ranks: &[u64]) -> Prediction {
+    let hosts = [HostCpus {
         cpus: records.iter().collect(),
     }];
     predict(&hosts, &program, ranks).unwrap()
 }
 
-/// What a step takes beyond its length.
+/// Returns the time that a step takes beyond its length.
 pub(super) fn delay_ns(scale: &AtScale) -> f64 {
     scale.step_ns.unwrap() - scale.undisturbed_ns
+}
+
+/// Returns the time that a step takes beyond its length if no other gaps than the recorded ones
+/// come. It is known even where the recordings do not support a prediction.
+pub(super) fn delay_of_recorded_gaps_ns(scale: &AtScale) -> f64 {
+    scale.of_recorded_gaps_ns - scale.undisturbed_ns
 }

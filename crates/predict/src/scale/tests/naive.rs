@@ -1,18 +1,18 @@
-//! A program that is run step by step, each host somewhere in its recording, which begins anew when it is over.
+//! Program that is run step by step. Each host begins somewhere in its recording, which repeats.
 
-use crate::record::Record;
+use crate::record::CpuRecord;
 
-/// Gaps of each CPU of a host, over and over.
+/// Hosts whose CPUs repeat their gaps.
 pub(super) struct Machine {
     cpus: Vec<Vec<(u64, u64)>>,
     span_ns: u64,
-    /// Each host is this far into its recording when the program begins.
+    /// Begin of the program in the recording of each host.
     offsets_ns: Vec<u64>,
 }
 
 impl Machine {
-    /// So many hosts, each somewhere.
-    pub(super) fn new(records: &[Record], hosts: usize, random: &mut fastrand::Rng) -> Machine {
+    /// Starts this number of hosts, each at a random place of its recording.
+    pub(super) fn new(records: &[CpuRecord], hosts: usize, random: &mut fastrand::Rng) -> Machine {
         let span_ns = records[0].span_ns();
         let cpus = records.iter().map(|record| {
             let taken = record.taken();
@@ -30,7 +30,7 @@ impl Machine {
         self.offsets_ns.len() * self.cpus.len()
     }
 
-    /// When a rank that begins then has had so much of its CPU.
+    /// Returns when a rank that begins at `begin_ns` has had `need_ns` of its CPU.
     pub(super) fn end_ns(&self, rank: usize, begin_ns: u64, need_ns: u64) -> u64 {
         let (host, cpu) = (rank / self.cpus.len(), rank % self.cpus.len());
         let gaps = &self.cpus[cpu];
@@ -59,7 +59,7 @@ impl Machine {
         lap * self.span_ns + at_ns + left_ns - self.offsets_ns[host]
     }
 
-    /// How long so many steps take, ended by barriers.
+    /// Returns the length of this number of steps that end with barriers.
     pub(super) fn barriers_ns(&self, step_ns: u64, steps: usize) -> u64 {
         (0..steps).fold(0, |now_ns, _| {
             let ends = (0..self.ranks()).map(|rank| self.end_ns(rank, now_ns, step_ns));
@@ -67,7 +67,8 @@ impl Machine {
         })
     }
 
-    /// The same, ended by recursive doubling; ranks are a power of two.
+    /// Returns the length of this number of steps that end with recursive doubling. The number of
+    /// ranks is a power of two.
     pub(super) fn allreduces_ns(&self, step_ns: u64, round_ns: u64, steps: usize) -> u64 {
         let mut now_ns = 0;
         for _ in 0..steps {

@@ -1,15 +1,16 @@
-//! Predictions beside programs that were run.
+//! Comparisons of predictions with programs that are run.
 
 use super::naive::Machine;
-use super::{barriers, delay_ns, exponential, predicted, random_gaps, record};
-use crate::record::Record;
-use crate::scale::{Collective, Program};
+use super::{barriers, delay_of_recorded_gaps_ns, exponential, predicted, random_gaps, record};
+use crate::record::CpuRecord;
+use crate::scale::{BspProgram, Collective};
 
 const SPAN_NS: u64 = 20_000_000_000;
 const RUNS: usize = 24;
 
-/// Two CPUs of a host: each has gaps of its own, and some come at the same time.
-fn host(random: &mut fastrand::Rng, pause_ns: f64, gap_ns: f64) -> Vec<Record> {
+/// Returns two CPUs of a host. Each has gaps of its own, and some gaps come on both at the same
+/// time.
+fn host(random: &mut fastrand::Rng, pause_ns: f64, gap_ns: f64) -> Vec<CpuRecord> {
     let common = random_gaps(
         random,
         3.0 * pause_ns,
@@ -25,9 +26,9 @@ fn host(random: &mut fastrand::Rng, pause_ns: f64, gap_ns: f64) -> Vec<Record> {
     cpus.collect()
 }
 
-/// Mean and standard error of a step's delay, over runs of so many hosts.
+/// Returns the mean and the standard error of a step's delay, over runs of this number of hosts.
 fn run(
-    records: &[Record],
+    records: &[CpuRecord],
     hosts: usize,
     undisturbed_ns: u64,
     steps: usize,
@@ -44,10 +45,11 @@ fn run(
     (mean, (squares / (RUNS * (RUNS - 1)) as f64).sqrt())
 }
 
-/// Gaps much shorter than a step, about as long, and ten times as long.
+/// The gaps are much shorter than a step, about as long, and ten times as long.
 #[test]
 fn a_program_that_is_run_takes_as_long_as_predicted() {
     let step_ns = 1_000_000;
+    let mut predicted_scales = 0;
     for (seed, pause_ns, gap_ns) in [(1, 4e6, 50e3), (2, 20e6, 1e6), (3, 200e6, 10e6)] {
         let mut random = fastrand::Rng::with_seed(seed);
         let records = host(&mut random, pause_ns, gap_ns);
@@ -55,36 +57,40 @@ fn a_program_that_is_run_takes_as_long_as_predicted() {
         let prediction = predicted(&records, barriers(step_ns), &ranks);
         for scale in &prediction.scales {
             let hosts = scale.ranks as usize / 2;
-            // As long as the recording, so that all of it is met.
+            // The program is as long as the recording, so it meets all gaps.
             let steps = 4_000;
             let (mean, error) = run(&records, hosts, step_ns, steps, &mut random, |machine| {
                 machine.barriers_ns(step_ns, steps)
             });
-            let found = delay_ns(scale);
-            let (least_ns, most_ns) = scale.bounds_ns.unwrap();
-            let step_ns = scale.step_ns.unwrap();
-            assert!(
-                least_ns <= 1.000_001 * step_ns && step_ns <= 1.000_001 * most_ns,
-                "{scale:?}"
-            );
-            // Four standard errors, and two hundredths: a cell of the grid is one wide, and waits of a state differ by
-            // a factor of two.
+            let found = delay_of_recorded_gaps_ns(scale);
+            // 20 s have too few steps of 64 ranks for a prediction with the longest gaps.
+            if let Some(((least_ns, most_ns), step_ns)) = scale.bounds_ns.zip(scale.step_ns) {
+                assert!(
+                    least_ns <= 1.000_001 * step_ns && step_ns <= 1.000_001 * most_ns,
+                    "{scale:?}"
+                );
+                predicted_scales += 1;
+            }
+            // The bound is four standard errors and two hundredths. A cell of the grid is one
+            // hundredth wide, and the waits of a state differ by a factor of two.
             assert!(
                 (found - mean).abs() < 4.0 * error + 0.02 * mean,
                 "{found} {mean} {error}"
             );
         }
     }
+    // Of nine, all but those that a few of the longest gaps decide.
+    assert!(predicted_scales >= 5, "{predicted_scales}");
 }
 
-/// As `vmnoise_predict::scale` and a program that was run have it, by ranks: the mean of the first over that of the second,
-/// and how far from 1 that is by chance alone, in standard errors.
+/// Compares the prediction with a program that is run. Returns for each number of ranks: the
+/// predicted delay divided by the measured one, and its standard error.
 fn allreduces((seed, pause_ns, gap_ns): (u64, f64, f64), steps: usize) -> Vec<(u64, f64, f64)> {
     let (step_ns, round_ns) = (1_000_000, 5_000);
     let mut random = fastrand::Rng::with_seed(seed);
     let records = host(&mut random, pause_ns, gap_ns);
     let collective = Collective::Allreduce { round_ns };
-    let program = Program {
+    let program = BspProgram {
         collective,
         ..barriers(step_ns)
     };
@@ -100,7 +106,11 @@ fn allreduces((seed, pause_ns, gap_ns): (u64, f64, f64), steps: usize) -> Vec<(u
             &mut random,
             |machine| machine.allreduces_ns(step_ns, round_ns, steps),
         );
-        (scale.ranks, delay_ns(scale) / mean, error / mean)
+        (
+            scale.ranks,
+            delay_of_recorded_gaps_ns(scale) / mean,
+            error / mean,
+        )
     });
     scales.collect()
 }
@@ -108,7 +118,7 @@ fn allreduces((seed, pause_ns, gap_ns): (u64, f64, f64), steps: usize) -> Vec<(u
 #[test]
 fn an_allreduce_that_is_run_takes_as_long_as_estimated() {
     for (ranks, found, error) in allreduces((11, 4e6, 50e3), 500) {
-        // An estimate: see there.
+        // The prediction is an estimate (see `scale::allreduce`).
         assert!(
             (found - 1.0).abs() < 0.15 + 4.0 * error,
             "{ranks} {found} {error}"
@@ -116,7 +126,8 @@ fn an_allreduce_that_is_run_takes_as_long_as_estimated() {
     }
 }
 
-/// With gaps as long as a step, or ten times, the estimate is too high: by how much is printed, and docs/scale.md has it.
+/// If gaps are as long as a step or ten times as long, the estimate is too high. The test prints by
+/// how much, and docs/scale.md has these figures.
 #[test]
 #[allow(clippy::print_stdout)]
 fn an_allreduce_with_long_gaps_takes_no_longer_than_estimated() {

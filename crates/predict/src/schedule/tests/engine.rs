@@ -1,5 +1,5 @@
-//! Beside the analyses that PROSA has verified, as the package `response-time-analysis` of PyPI
-//! computes them.
+//! Comparison with the analyses that PROSA has verified, as the package `response-time-analysis` of
+//! PyPI computes them.
 
 use std::io::Write;
 use std::path::Path;
@@ -13,13 +13,13 @@ use response_time_analysis::arrival::Sporadic;
 use response_time_analysis::supply::{Dedicated, SupplyBound};
 use response_time_analysis::time::{Duration, Service};
 
-use super::super::{Policy, Preemption, Task, response};
+use super::super::{PeriodicTask, Preemption, ScheduleOrder, response};
 
 const SETS: usize = 1_500;
-/// What neither finds a bound below is not compared.
+/// Limit of the bounds. Sets for which neither finds a bound below it are not compared.
 const LIMIT: u64 = 20_000;
 
-/// In any window `allocation` of each `period` beyond `delay`, in whole nanoseconds.
+/// Supply of `allocation` in each `period` of a window beyond `delay`, in whole nanoseconds.
 #[derive(Debug, Clone, Copy)]
 struct RateDelay {
     period: u64,
@@ -34,8 +34,9 @@ impl SupplyBound for RateDelay {
     }
 }
 
-/// Cost, period, jitter, deadline, priority, how it can be preempted (0 fully, 1 not, up to 4 in sections
-/// of so long, else at points with sections of 4 and a last one of so much less).
+/// Tasks, policy and supply. A task is its cost, period, jitter, deadline, priority, and its
+/// preemption. The latter is 0 for full, 1 for none, up to 4 for sections of this length. Larger
+/// values stand for points, with sections of 4 and a last one that is shorter by this.
 type Set = (Vec<(u64, u64, u64, u64, u32, u64)>, u8, Option<RateDelay>);
 
 fn sets() -> impl Strategy<Value = Set> {
@@ -76,7 +77,7 @@ fn line((tasks, policy, supply): &Set) -> String {
     )
 }
 
-/// What the package says: a line for each set, a bound for each task.
+/// Returns the bounds of the package: for each set, a bound for each task.
 fn asked(sets: &[Set]) -> Vec<Vec<Option<u64>>> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let mut asked = Command::new("python3")
@@ -99,10 +100,14 @@ fn asked(sets: &[Set]) -> Vec<Vec<Option<u64>>> {
 }
 
 fn ours((tasks, policy, supply): &Set) -> Vec<Option<u64>> {
-    let policy = [Policy::FixedPriority, Policy::Edf, Policy::Fifo][usize::from(*policy)];
+    let policy = [
+        ScheduleOrder::FixedPriority,
+        ScheduleOrder::Edf,
+        ScheduleOrder::Fifo,
+    ][usize::from(*policy)];
     let task =
         |(cost, period, jitter, deadline, priority, sections): &(u64, u64, u64, u64, u32, u64)| {
-            Task {
+            PeriodicTask {
                 name: String::new(),
                 cost_ns: *cost,
                 arrivals: Rc::new(Sporadic::new(
@@ -123,7 +128,7 @@ fn ours((tasks, policy, supply): &Set) -> Vec<Option<u64>> {
                 },
             }
         };
-    let tasks: Vec<Task> = tasks.iter().map(task).collect();
+    let tasks: Vec<PeriodicTask> = tasks.iter().map(task).collect();
     let dedicated: &dyn SupplyBound = &Dedicated::new();
     let supply = supply.as_ref().map_or(dedicated, |it| it);
     let bounds = (0..tasks.len()).map(|of| {

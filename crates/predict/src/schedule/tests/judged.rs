@@ -1,18 +1,18 @@
-//! What is said of tasks on runs that are made up.
+//! Verdicts on tasks for invented runs.
 
 use vmnoise_events::coverage::{BlindSpot, Coverage, CpuCoverage, Question, RunEnd};
 use vmnoise_events::fixtures::facts;
-use vmnoise_events::{Share, Workload};
+use vmnoise_events::{MeasuringCommand, Share};
 
-use super::super::{Judged, Policy, Verdict, judge};
+use super::super::{DeadlineVerdict, ScheduleOrder, TaskVerdict, judge};
 use super::task;
-use crate::record::{Culprit, Record};
+use crate::record::{CpuRecord, RecordCulprit};
 use crate::supply::MeasuredSupply;
 
-/// A run of so many gaps of `length`, one each `period`.
-fn record(count: u64, period: u64, length: u64) -> Record {
-    let mut record = Record::new(0);
-    let who = record.culprit(Culprit {
+/// Returns a run of `count` gaps of `length`, one in each `period`.
+fn record(count: u64, period: u64, length: u64) -> CpuRecord {
+    let mut record = CpuRecord::new(0);
+    let who = record.culprit(RecordCulprit {
         share: Share::Irq,
         name: Some("timer".into()),
     });
@@ -23,9 +23,9 @@ fn record(count: u64, period: u64, length: u64) -> Record {
     record
 }
 
-/// What a polling thread saw of CPU 1, but for what `change` hides.
+/// Returns the coverage of a polling thread on CPU 1, changed by `change`.
 fn coverage(change: impl FnOnce(&mut Coverage)) -> Coverage {
-    let mut coverage = Coverage::of(&facts(Workload::Osnoise));
+    let mut coverage = Coverage::of(&facts(MeasuringCommand::Osnoise));
     coverage.end = RunEnd::InOrder;
     coverage.cpus = vec![CpuCoverage {
         window_mono_ns: Some((0, 1)),
@@ -35,29 +35,38 @@ fn coverage(change: impl FnOnce(&mut Coverage)) -> Coverage {
     coverage
 }
 
-fn judged(record: &Record, deadline: u64, coverage: &Coverage) -> Judged {
+fn judged(record: &CpuRecord, deadline: u64, coverage: &Coverage) -> TaskVerdict {
     let supply = MeasuredSupply::new(vec![record.taken()]);
     let tasks = [task(100, 1_000, deadline, 1)];
     let blind_spots = |question| coverage.blind_spots(question);
-    judge(Policy::FixedPriority, &tasks, &supply, 0, &blind_spots).remove(0)
+    judge(
+        ScheduleOrder::FixedPriority,
+        &tasks,
+        &supply,
+        0,
+        &blind_spots,
+    )
+    .remove(0)
 }
 
 #[test]
 fn a_task_holds_where_every_window_leaves_enough() {
-    // A gap of 50 each 1,000: a job of 100 takes 150 at most, and may wait for 250 more.
+    // There is a gap of 50 in each 1,000. So a job of 100 takes 150 at most, and may wait for 250
+    // more.
     let judged = judged(&record(1_000, 1_000, 50), 400, &coverage(|_| {}));
     assert_eq!(judged.response.map(|it| it.bound_ns), Some(150));
-    assert_eq!(judged.verdict, Verdict::Holds);
+    assert_eq!(judged.verdict, DeadlineVerdict::Holds);
     assert_eq!(judged.breakdown_gap.map(|it| it.ns), Some(251));
     assert_eq!(judged.windows, Some(1_000));
-    // A million nanoseconds without a miss: with more than 4.6 in it, one case in a hundred has none.
+    // A million nanoseconds have no miss. If 4.6 were expected, one case in a hundred would have
+    // none.
     assert_eq!(judged.excluded_every_ns, Some(217_155));
 }
 
 #[test]
 fn a_deadline_that_a_window_breaks_may_be_missed_however_short_the_run() {
     let judged = judged(&record(3, 1_000, 50), 149, &coverage(|_| {}));
-    assert_eq!(judged.verdict, Verdict::MayMiss);
+    assert_eq!(judged.verdict, DeadlineVerdict::MayMiss);
     assert_eq!(judged.breakdown_gap, None);
 }
 
@@ -67,20 +76,58 @@ fn a_run_that_holds_few_windows_or_lost_gaps_proves_nothing() {
         let coverage = coverage(|it| it.lost.gaps = lost);
         judged(&record(gaps, 1_000, 50), 400, &coverage).verdict
     };
-    let short = Verdict::TooShort {
+    let short = DeadlineVerdict::TooShort {
         needs_ns: Some(100_000),
     };
     assert_eq!(judged_of(99, 0), short);
-    assert_eq!(judged_of(100, 0), Verdict::Holds);
-    assert_eq!(judged_of(1_000, 1), Verdict::Blind);
+    assert_eq!(judged_of(100, 0), DeadlineVerdict::Holds);
+    assert_eq!(judged_of(1_000, 1), DeadlineVerdict::Blind);
+}
+
+/// If gaps that break the task come at random, once in the excluded time on average, hardly any of
+/// 1,000 recordings holds.
+#[test]
+fn a_set_that_misses_more_often_than_is_excluded_would_have_been_seen() {
+    let span_ns = 100_000;
+    let recorded = |broken_at_ns: &[u64]| {
+        let mut record = CpuRecord::new(0);
+        let who = record.culprit(RecordCulprit {
+            share: Share::Irq,
+            name: Some("timer".into()),
+        });
+        for at_ns in broken_at_ns {
+            record.push(*at_ns, 400, [(who, 400)].into_iter());
+        }
+        record.measured(0, span_ns);
+        judged(&record, 400, &coverage(|_| {}))
+    };
+    let excluded_ns = recorded(&[]).excluded_every_ns.unwrap();
+    // There are 100 windows: once in 21.7 of them.
+    assert_eq!(excluded_ns, 21_715);
+    let mut random = fastrand::Rng::with_seed(35);
+    let holds = (0..1_000).filter(|_| {
+        let mut at_ns = Vec::new();
+        let mut now_ns = 0.0;
+        loop {
+            now_ns -= excluded_ns as f64 * (1.0 - random.f64()).ln();
+            match now_ns + 400.0 < span_ns as f64 {
+                true => at_ns.push(now_ns as u64),
+                false => break recorded(&at_ns).verdict == DeadlineVerdict::Holds,
+            }
+        }
+    });
+    let holds = holds.count();
+    // Binomial with n = 1,000 and p = 0.01: a mean of 10 and a deviation of 3.1. The upper bound is
+    // four deviations above.
+    assert!((1..=23).contains(&holds), "{holds}");
 }
 
 #[test]
 fn more_than_was_left_is_never_done() {
-    // Nineteen of twenty are taken.
+    // Nineteen of twenty nanoseconds are taken.
     let judged = judged(&record(1_000, 1_000, 950), 1_000, &coverage(|_| {}));
     assert_eq!(judged.response, None);
-    let Verdict::Overloads { needs, left } = judged.verdict else {
+    let DeadlineVerdict::Overloads { needs, left } = judged.verdict else {
         panic!("{judged:?}");
     };
     assert!(
@@ -99,7 +146,7 @@ fn what_went_by_unseen_may_have_been_where_it_breaks_a_task() {
         let coverage = coverage(|it| it.cpus[0].unplaced_ns = 40);
         let blind_spots = |question| coverage.blind_spots(question);
         judge(
-            Policy::FixedPriority,
+            ScheduleOrder::FixedPriority,
             &tasks(deadline),
             &supply,
             0,
@@ -114,32 +161,33 @@ fn what_went_by_unseen_may_have_been_where_it_breaks_a_task() {
     };
     assert!(words(150)[0].contains("40 ns"), "{:?}", words(150));
     assert_eq!([149, 190].map(words), [const { Vec::<String>::new() }; 2]);
-    // What was seen breaks it, what was not may, and at last neither does.
+    // Seen time breaks the first deadline, unseen time may break the next two, and the last one is
+    // kept.
     let expected = [
-        Verdict::MayMiss,
-        Verdict::Blind,
-        Verdict::Blind,
-        Verdict::Holds,
+        DeadlineVerdict::MayMiss,
+        DeadlineVerdict::Blind,
+        DeadlineVerdict::Blind,
+        DeadlineVerdict::Holds,
     ];
     assert_eq!(verdicts, expected);
 }
 
-/// The set of the finding: 1.9 of 4 ms are taken in gaps below the threshold, so that nothing is left of it in the
-/// recording, and the set holds on paper.
+/// 1.9 of 4 ms are taken in gaps below the threshold. The recording has no trace of them, so the
+/// set would hold.
 #[test]
 fn what_is_too_short_to_be_recorded_may_break_a_task() {
     let blind = coverage(|it| it.threshold_ns = 2_000_000);
     let found = judged(&record(1_000, 1_000, 0), 400, &blind);
-    assert_eq!(found.verdict, Verdict::Blind);
+    assert_eq!(found.verdict, DeadlineVerdict::Blind);
     let spots = blind.blind_spots(Question::Taken);
     assert_eq!((found.blind_spots.len(), spots.len()), (1, 1));
     assert_eq!(found.blind_spots, spots);
-    // Whatever else was taken: what was seen is too much already.
+    // The seen time is already too much, whatever else was taken.
     let missed = judged(&record(1_000, 1_000, 50), 149, &blind);
-    assert_eq!(missed.verdict, Verdict::MayMiss);
+    assert_eq!(missed.verdict, DeadlineVerdict::MayMiss);
 }
 
-/// Of two tasks, what comes between the recorder and the lower one delays that one alone.
+/// Work between the recorder and the lower one of two tasks delays only that task.
 #[test]
 fn a_recorder_says_nothing_of_tasks_behind_it() {
     let blind = coverage(|it| it.policy = Some(vmnoise_events::Policy::Fifo(50)));
@@ -147,12 +195,18 @@ fn a_recorder_says_nothing_of_tasks_behind_it() {
     let supply = MeasuredSupply::new(vec![record.taken()]);
     let tasks = [task(100, 10_000, 400, 80), task(100, 10_000, 4_000, 20)];
     let blind_spots = |question| blind.blind_spots(question);
-    let judged = judge(Policy::FixedPriority, &tasks, &supply, 0, &blind_spots);
-    let verdicts: Vec<Verdict> = judged.iter().map(|it| it.verdict).collect();
-    assert_eq!(verdicts, [Verdict::Holds, Verdict::Blind]);
+    let judged = judge(
+        ScheduleOrder::FixedPriority,
+        &tasks,
+        &supply,
+        0,
+        &blind_spots,
+    );
+    let verdicts: Vec<DeadlineVerdict> = judged.iter().map(|it| it.verdict).collect();
+    assert_eq!(verdicts, [DeadlineVerdict::Holds, DeadlineVerdict::Blind]);
 }
 
-/// A year between two jobs is no reason to record for a hundred.
+/// Jobs a year apart do not require a recording of a hundred years.
 #[test]
 fn a_period_is_no_window_of_the_supply() {
     let record = record(99, 1_000, 50);
@@ -160,7 +214,13 @@ fn a_period_is_no_window_of_the_supply() {
     let tasks = [task(100, 365 * 86_400 * 1_000_000_000, 400, 1)];
     let whole = coverage(|_| {});
     let blind_spots = |question| whole.blind_spots(question);
-    let judged = judge(Policy::FixedPriority, &tasks, &supply, 0, &blind_spots);
+    let judged = judge(
+        ScheduleOrder::FixedPriority,
+        &tasks,
+        &supply,
+        0,
+        &blind_spots,
+    );
     let needs_ns = Some(100_000_000_000);
-    assert_eq!(judged[0].verdict, Verdict::TooShort { needs_ns });
+    assert_eq!(judged[0].verdict, DeadlineVerdict::TooShort { needs_ns });
 }

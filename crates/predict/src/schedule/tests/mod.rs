@@ -1,4 +1,4 @@
-//! Beside textbooks, beside the verified analyses, and beside jobs that are played out.
+//! Comparisons with textbooks, with the verified analyses, and with simulated jobs.
 
 mod engine;
 mod judged;
@@ -10,11 +10,11 @@ use std::rc::Rc;
 use response_time_analysis::arrival::Sporadic;
 use response_time_analysis::time::Duration;
 
-use super::{Preemption, Task};
+use super::{PeriodicTask, Preemption};
 
-/// A task as textbooks have it: cost, period, deadline and priority.
-fn task(cost_ns: u64, period_ns: u64, deadline_ns: u64, priority: u32) -> Task {
-    Task {
+/// Returns a task of a textbook: cost, period, deadline and priority.
+fn task(cost_ns: u64, period_ns: u64, deadline_ns: u64, priority: u32) -> PeriodicTask {
+    PeriodicTask {
         name: format!("of {period_ns}"),
         cost_ns,
         arrivals: Rc::new(Sporadic::new_zero_jitter(Duration::from(period_ns))),

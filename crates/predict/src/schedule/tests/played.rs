@@ -1,5 +1,5 @@
-//! Jobs that are played out, nanosecond by nanosecond, on a CPU that gaps take from them: none takes
-//! longer than its bound.
+//! Jobs that are simulated nanosecond by nanosecond, on a CPU with gaps. None takes longer than its
+//! bound.
 
 use std::rc::Rc;
 
@@ -10,11 +10,11 @@ use response_time_analysis::arrival::Sporadic;
 use response_time_analysis::time::Duration;
 use vmnoise_events::Share;
 
-use super::super::{Policy, Preemption, Task, breakdown_gap, response};
-use crate::record::{Culprit, Record};
+use super::super::{PeriodicTask, Preemption, ScheduleOrder, breakdown_gap, response};
+use crate::record::{CpuRecord, RecordCulprit};
 use crate::supply::MeasuredSupply;
 
-/// Of one job.
+/// One job.
 #[derive(Debug, Clone)]
 struct Job {
     task: usize,
@@ -23,21 +23,21 @@ struct Job {
     done: u64,
 }
 
-/// What a task is made of.
+/// Parameters of a task.
 #[derive(Debug, Clone)]
 struct Set {
     cost: u64,
     period: u64,
     deadline: u64,
-    /// By how much a job may come later than a period after the one before.
+    /// Longest delay of a job's arrival.
     jitter: u64,
     preemption: Preemption,
-    /// Where sections are that may be anywhere: from what of the cost on.
+    /// Begin of the section that may be anywhere, as a part of the cost.
     section_from: u64,
 }
 
 impl Set {
-    /// Whether nobody can interrupt a job that has had so much.
+    /// Whether a job that has had this much CPU time cannot be preempted.
     fn is_in_section(&self, had: u64) -> bool {
         let is_inside = |from: u64, to: u64| from < had && had < to.min(self.cost);
         match self.preemption {
@@ -57,7 +57,7 @@ impl Set {
     }
 }
 
-/// Whether each nanosecond is taken.
+/// Returns for each nanosecond whether it is taken.
 fn taken(gaps: &[(u64, u64)]) -> Vec<bool> {
     let stretches = gaps
         .iter()
@@ -67,9 +67,9 @@ fn taken(gaps: &[(u64, u64)]) -> Vec<bool> {
         .collect()
 }
 
-fn record(gaps: &[(u64, u64)]) -> Record {
-    let mut record = Record::new(0);
-    let who = record.culprit(Culprit {
+fn record(gaps: &[(u64, u64)]) -> CpuRecord {
+    let mut record = CpuRecord::new(0);
+    let who = record.culprit(RecordCulprit {
         share: Share::Irq,
         name: None,
     });
@@ -82,21 +82,27 @@ fn record(gaps: &[(u64, u64)]) -> Record {
     record
 }
 
-/// Whether this job goes before the other: earlier ones of a task do.
-fn goes_before(policy: Policy, tasks: &[Task], a: &Job, b: &Job) -> bool {
+/// Whether job `a` goes before job `b`. Earlier jobs of a task go before later ones.
+fn goes_before(policy: ScheduleOrder, tasks: &[PeriodicTask], a: &Job, b: &Job) -> bool {
     let key = |job: &Job| {
         let task = &tasks[job.task];
         match policy {
-            Policy::FixedPriority => u64::from(u32::MAX - task.priority),
-            Policy::Edf => job.came + task.deadline_ns,
-            Policy::Fifo => job.came,
+            ScheduleOrder::FixedPriority => u64::from(u32::MAX - task.priority),
+            ScheduleOrder::Edf => job.came + task.deadline_ns,
+            ScheduleOrder::Fifo => job.came,
         }
     };
     (key(a), a.came, a.task) < (key(b), b.came, b.task)
 }
 
-/// Response times of all jobs that are done before the time is over, by their tasks.
-fn play(policy: Policy, sets: &[Set], tasks: &[Task], jobs: &mut [Job], taken: &[bool]) {
+/// Simulates the jobs until the end of the run.
+fn play(
+    policy: ScheduleOrder,
+    sets: &[Set],
+    tasks: &[PeriodicTask],
+    jobs: &mut [Job],
+    taken: &[bool],
+) {
     let mut running: Option<usize> = None;
     for now in 0..taken.len() as u64 {
         if taken[now as usize] {
@@ -106,7 +112,7 @@ fn play(policy: Policy, sets: &[Set], tasks: &[Task], jobs: &mut [Job], taken: &
         let keeps = running.filter(|it| {
             let job = &jobs[*it];
             let set = &sets[job.task];
-            policy != Policy::Fifo && set.is_in_section(set.cost - job.left)
+            policy != ScheduleOrder::Fifo && set.is_in_section(set.cost - job.left)
         });
         let first = keeps.or_else(|| {
             let ready = (0..jobs.len()).filter(|it| ready(&jobs[*it]));
@@ -125,7 +131,7 @@ fn play(policy: Policy, sets: &[Set], tasks: &[Task], jobs: &mut [Job], taken: &
     }
 }
 
-/// Gaps, tasks, and how much later jobs come.
+/// Gaps, tasks, and delays of jobs.
 type Case = (Vec<(u64, u64)>, Vec<Set>, Vec<u64>);
 
 fn sets() -> impl Strategy<Value = Set> {
@@ -163,14 +169,15 @@ fn cases() -> impl Strategy<Value = Case> {
     )
 }
 
-/// Jobs of all tasks, no closer together than their periods but for jitter.
+/// Returns jobs of all tasks. They are no closer together than their periods, except for jitter.
 fn jobs(sets: &[Set], late: &[u64], end: u64) -> Vec<Job> {
     let mut jobs = Vec::new();
     for (nth, set) in sets.iter().enumerate() {
         let mut late = late.iter().copied().cycle().skip(nth * 7);
         let mut due = late.next().unwrap();
         while due < end {
-            // The first one as late as it may be and the second one not at all: they come close together.
+            // The first job is as late as possible, and the second one not at all, so they come
+            // close together.
             let jitter = match due / set.period {
                 0 => set.jitter,
                 1 => 0,
@@ -182,7 +189,7 @@ fn jobs(sets: &[Set], late: &[u64], end: u64) -> Vec<Job> {
                 left: set.cost,
                 done: u64::MAX,
             });
-            // Two of three are due as early as they may be.
+            // Two of three jobs are due as early as possible.
             let late = late.next().unwrap();
             due += set.period + if late.is_multiple_of(3) { late } else { 0 };
         }
@@ -190,9 +197,9 @@ fn jobs(sets: &[Set], late: &[u64], end: u64) -> Vec<Job> {
     jobs
 }
 
-fn tasks(sets: &[Set], policy: Policy) -> Vec<Task> {
+fn tasks(sets: &[Set], policy: ScheduleOrder) -> Vec<PeriodicTask> {
     let task = |(nth, set): (usize, &Set)| {
-        let task = Task {
+        let task = PeriodicTask {
             name: nth.to_string(),
             cost_ns: set.cost,
             arrivals: Rc::new(Sporadic::new_zero_jitter(Duration::from(set.period))),
@@ -200,7 +207,7 @@ fn tasks(sets: &[Set], policy: Policy) -> Vec<Task> {
             deadline_ns: set.deadline,
             priority: 9 - nth as u32,
             preemption: match policy {
-                Policy::Fifo => Preemption::Full,
+                ScheduleOrder::Fifo => Preemption::Full,
                 _ => set.preemption,
             },
         };
@@ -209,7 +216,7 @@ fn tasks(sets: &[Set], policy: Policy) -> Vec<Task> {
     sets.iter().enumerate().map(task).collect()
 }
 
-/// What is due after the end may be unfinished.
+/// Whether the job is done by this time. A job that is due after the end may be unfinished.
 fn is_done_by(job: &Job, by: u64, taken: &[bool]) -> bool {
     by > taken.len() as u64 || (job.left == 0 && job.done <= by)
 }
@@ -219,7 +226,7 @@ proptest! {
 
     #[test]
     fn no_job_takes_longer_than_its_bound((gaps, sets, late) in cases(), policy in 0_usize..3) {
-        let policy = [Policy::FixedPriority, Policy::Edf, Policy::Fifo][policy];
+        let policy = [ScheduleOrder::FixedPriority, ScheduleOrder::Edf, ScheduleOrder::Fifo][policy];
         let tasks = tasks(&sets, policy);
         let record = record(&gaps);
         let supply = MeasuredSupply::new(vec![record.taken()]);
@@ -238,7 +245,7 @@ proptest! {
 
     #[test]
     fn a_gap_shorter_than_the_breakdown_gap_breaks_nothing((gaps, sets, late) in cases(), policy in 0_usize..3, at in any::<u64>()) {
-        let policy = [Policy::FixedPriority, Policy::Edf, Policy::Fifo][policy];
+        let policy = [ScheduleOrder::FixedPriority, ScheduleOrder::Edf, ScheduleOrder::Fifo][policy];
         let tasks = tasks(&sets, policy);
         let record = record(&gaps);
         let supply = MeasuredSupply::new(vec![record.taken()]);
@@ -261,22 +268,36 @@ proptest! {
     }
 }
 
-/// Else the two above would hold of nothing.
+/// Without bounds and gaps, the two tests above would prove nothing.
 #[test]
 fn most_tasks_that_are_played_have_a_bound_and_a_gap_that_breaks_them() {
     let mut runner = TestRunner::deterministic();
     let (mut all, mut bounded, mut broken) = (0, 0, 0);
     for _ in 0..50 {
         let (gaps, sets, _) = cases().new_tree(&mut runner).unwrap().current();
-        let tasks = tasks(&sets, Policy::FixedPriority);
+        let tasks = tasks(&sets, ScheduleOrder::FixedPriority);
         let record = record(&gaps);
         let supply = MeasuredSupply::new(vec![record.taken()]);
         let limit_ns = supply.longest_run_ns();
         for of in 0..tasks.len() {
             all += 1;
-            let found = response(Policy::FixedPriority, &tasks, of, &supply, 0, limit_ns);
+            let found = response(
+                ScheduleOrder::FixedPriority,
+                &tasks,
+                of,
+                &supply,
+                0,
+                limit_ns,
+            );
             bounded += u32::from(found.is_ok());
-            let gap = breakdown_gap(Policy::FixedPriority, &tasks, of, &supply, 0, limit_ns);
+            let gap = breakdown_gap(
+                ScheduleOrder::FixedPriority,
+                &tasks,
+                of,
+                &supply,
+                0,
+                limit_ns,
+            );
             broken += u32::from(gap.is_some());
         }
     }

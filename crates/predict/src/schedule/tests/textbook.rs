@@ -1,43 +1,56 @@
-//! Examples whose answers are in print.
+//! Examples with printed answers.
 
 use response_time_analysis::supply::Dedicated;
 
-use super::super::{Policy, Preemption, breakdown_gap, response};
+use super::super::{Preemption, ScheduleOrder, breakdown_gap, response};
 use super::task;
 
-fn bound(policy: Policy, tasks: &[super::Task], of: usize, blocking_ns: u64) -> Option<u64> {
+fn bound(
+    policy: ScheduleOrder,
+    tasks: &[super::PeriodicTask],
+    of: usize,
+    blocking_ns: u64,
+) -> Option<u64> {
     let found = response(policy, tasks, of, &Dedicated::new(), blocking_ns, 10_000);
     found.ok().map(|it| it.bound_ns)
 }
 
-/// Burns and Wellings, Real-Time Systems and Programming Languages, 3rd edition, chapter 13, task set
-/// D: response times 3, 6 and 20.
+/// Burns and Wellings, Real-Time Systems and Programming Languages, 3rd edition, chapter 13, task
+/// set D: response times 3, 6 and 20.
 #[test]
 fn fixed_priorities_as_burns_and_wellings_have_them() {
     let tasks = [task(3, 7, 7, 3), task(3, 12, 12, 2), task(5, 20, 20, 1)];
-    let found = [0, 1, 2].map(|of| bound(Policy::FixedPriority, &tasks, of, 0));
+    let found = [0, 1, 2].map(|of| bound(ScheduleOrder::FixedPriority, &tasks, of, 0));
     assert_eq!(found, [Some(3), Some(6), Some(20)]);
-    // The last one is done just in time, the others have four and five to spare.
+    // The last task is done just in time; the others have four and five to spare.
     let gap = |of| {
         let dedicated = Dedicated::new();
-        let gap = breakdown_gap(Policy::FixedPriority, &tasks, of, &dedicated, 0, 10_000);
+        let gap = breakdown_gap(
+            ScheduleOrder::FixedPriority,
+            &tasks,
+            of,
+            &dedicated,
+            0,
+            10_000,
+        );
         gap.map(|it| it.ns)
     };
     assert_eq!([0, 1, 2].map(gap), [Some(5), Some(4), Some(1)]);
 }
 
 /// Lehoczky, "Fixed priority scheduling of periodic task sets with arbitrary deadlines", RTSS 1990:
-/// of tasks (26, 70) and (62, 100) it is not the first job of the second one that waits longest, but the
-/// fifth, 118.
+/// of tasks (26, 70) and (62, 100), not the first job of the second task waits longest but the
+/// fifth: 118.
 #[test]
 fn a_later_job_may_wait_longer_than_the_first() {
     let tasks = [task(26, 70, 70, 2), task(62, 100, 120, 1)];
-    assert_eq!(bound(Policy::FixedPriority, &tasks, 1, 0), Some(118));
+    assert_eq!(bound(ScheduleOrder::FixedPriority, &tasks, 1, 0), Some(118));
 }
 
-/// Davis, Burns, Bril and Lukkien, "Controller Area Network schedulability analysis: refuted, revisited
-/// and revised", Real-Time Systems 35 (2007), table 1: messages of 1 ms that nobody preempts, with periods
-/// 2.5, 3.5 and 3.5 ms. The third one's second instance takes 3.5 ms, its first one only 3.
+/// Davis, Burns, Bril and Lukkien, "Controller Area Network schedulability analysis: refuted,
+/// revisited and revised", Real-Time Systems 35 (2007), table 1: messages of 1 ms that cannot be
+/// preempted, with periods 2.5, 3.5 and 3.5 ms. The second instance of the third message takes 3.5
+/// ms, the first one only 3.
 #[test]
 fn without_preemption_a_later_job_may_wait_longer() {
     let mut tasks = [
@@ -48,24 +61,28 @@ fn without_preemption_a_later_job_may_wait_longer() {
     for task in &mut tasks {
         task.preemption = Preemption::None;
     }
-    assert_eq!(bound(Policy::FixedPriority, &tasks, 2, 0), Some(35));
+    assert_eq!(bound(ScheduleOrder::FixedPriority, &tasks, 2, 0), Some(35));
 }
 
-/// The analyses' own example: PyPI, response-time-analysis 0.1.1, its quickstart.
+/// Example of the analyses themselves: PyPI, response-time-analysis 0.1.1, its quickstart.
 #[test]
 fn the_three_policies_differ() {
     let tasks = [task(1, 5, 5, 2), task(6, 10, 9, 1)];
-    let found = [Policy::FixedPriority, Policy::Edf, Policy::Fifo];
+    let found = [
+        ScheduleOrder::FixedPriority,
+        ScheduleOrder::Edf,
+        ScheduleOrder::Fifo,
+    ];
     let found = found.map(|policy| bound(policy, &tasks, 1, 0));
     assert_eq!(found, [Some(8), Some(7), Some(7)]);
 }
 
-/// A latency of timers keeps all off for once: Abeni and Faggioli.
+/// A latency of timers blocks all tasks once: Abeni and Faggioli.
 #[test]
 fn blocking_delays_all() {
     let tasks = [task(3, 7, 7, 3), task(3, 12, 12, 2)];
-    assert_eq!(bound(Policy::FixedPriority, &tasks, 0, 2), Some(5));
-    assert_eq!(bound(Policy::FixedPriority, &tasks, 1, 1), Some(7));
-    // Two more, and a second job of the first one comes before the second one is done.
-    assert_eq!(bound(Policy::FixedPriority, &tasks, 1, 2), Some(11));
+    assert_eq!(bound(ScheduleOrder::FixedPriority, &tasks, 0, 2), Some(5));
+    assert_eq!(bound(ScheduleOrder::FixedPriority, &tasks, 1, 1), Some(7));
+    // With two more, a second job of the first task comes before the second task is done.
+    assert_eq!(bound(ScheduleOrder::FixedPriority, &tasks, 1, 2), Some(11));
 }

@@ -12,12 +12,12 @@ use std::time::{Duration, Instant};
 
 use vmnoise_events::{LossKind, Share};
 use vmnoise_host::Host;
-use vmnoise_labs::footprint::Held;
+use vmnoise_labs::footprint::OpenDescriptors;
 use vmnoise_labs::installed::is_here;
-use vmnoise_labs::{Disturber, Run, skipped};
+use vmnoise_labs::{Disturber, VmnoiseRun, skipped};
 
 use self::bpftrace::Bpftrace;
-use self::told::Told;
+use self::told::RecordedExits;
 use crate::harness::{PROGRAM, Serve};
 
 /// Time limit for the steps after a wait: it is noticed within a second, and the exits of the next
@@ -25,10 +25,10 @@ use crate::harness::{PROGRAM, Serve};
 const BACKSTOP: Duration = Duration::from_secs(60);
 
 /// Starts a VM that exits all the time; returns its name.
-fn exiting(cpu: u32) -> (Run, String) {
+fn exiting(cpu: u32) -> (VmnoiseRun, String) {
     let cpu = cpu.to_string();
     let line = ["microvm", "--exercise", "io", "-d", "120s", "-c", &cpu];
-    let run = Run::start(&line).unwrap();
+    let run = VmnoiseRun::start(&line).unwrap();
     let name = format!("vmnoise:{}", run.pid());
     (run, name)
 }
@@ -47,7 +47,7 @@ fn wait_until(what: &str, mut is_so: impl FnMut() -> bool) {
 }
 
 fn links(serve: &Serve) -> BTreeSet<u32> {
-    Held::by(serve.pid()).unwrap().links
+    OpenDescriptors::by(serve.pid()).unwrap().links
 }
 
 /// Returns the links that last: a walk over files has one for a moment when a VM is new.
@@ -112,8 +112,8 @@ fn a_long_wait_is_followed_by_all_exits_of_its_vm_and_of_no_other() {
     let exits = files.iter().find(|path| is_done(path)).unwrap();
     let name = |path: &Path| path.file_name().unwrap().to_string_lossy().into_owned();
     let history_name = name(exits).replace("-exits", "");
-    let history = Told::of(&folder.path().join(&history_name));
-    let told = Told::of(exits);
+    let history = RecordedExits::of(&folder.path().join(&history_name));
+    let told = RecordedExits::of(exits);
     assert!(told.names_file(&history_name) && history.names_file(&name(exits)));
 
     // Other tasks work on this machine too. The recording contains only the VM that waited longest.
@@ -148,7 +148,7 @@ fn a_long_wait_is_followed_by_all_exits_of_its_vm_and_of_no_other() {
     );
 
     // Shares that were watched are known here, and unknown in the dump before.
-    let shares = |told: &Told| {
+    let shares = |told: &RecordedExits| {
         let vms = &told.summary.exits.vms;
         let its = vms.iter().find(|it| it.name == *vm).unwrap();
         its.vcpus[0].time_ns.taken
@@ -199,7 +199,7 @@ fn the_end_of_it_all_is_the_end_of_a_stretch_and_its_file_is_there() {
     let names: Vec<_> = fs::read_dir(folder.path()).unwrap().collect();
     assert_eq!((files.len(), names.len()), (2, 2), "{names:?}");
     // The recording is whole, and says that it ended early.
-    let told = Told::of(&files[0]);
+    let told = RecordedExits::of(&files[0]);
     assert!(told.exits > 0 && told.is_cut_short);
     drop((late, run));
 }
@@ -343,7 +343,7 @@ fn who_asks_gets_the_exits_of_that_vm_alone_and_no_other_meanwhile() {
     assert!(serve.metrics().has("vmnoise_paused"));
     assert!(asked.wait().unwrap().success());
     assert_eq!(links(&serve), quiet);
-    let told = Told::of(&path);
+    let told = RecordedExits::of(&path);
     assert_eq!(told.processes, BTreeSet::from([one.pid()]));
     assert_eq!(told.names, BTreeSet::from([name.clone()]));
     assert!(told.exits > 0 && told.totals.len() == 1 && !told.is_cut_short);

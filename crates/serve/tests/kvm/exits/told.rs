@@ -7,10 +7,10 @@ use std::path::Path;
 
 use vmnoise_events::{Event, FinishReason, LossKind, RunFacts, VcpuTotals};
 use vmnoise_explain::ExitExplainer;
-use vmnoise_recording::{Ending, Reader};
+use vmnoise_recording::{RecordingEnd, RecordingReader};
 
 /// The part of a recording that says whose exits it contains.
-pub struct Told {
+pub struct RecordedExits {
     pub facts: RunFacts,
     /// Processes of the vCPUs.
     pub processes: BTreeSet<u32>,
@@ -23,9 +23,9 @@ pub struct Told {
     pub summary: vmnoise_explain::ExitsRun,
 }
 
-impl Told {
-    pub fn of(path: &Path) -> Told {
-        let mut reader = Reader::new(File::open(path).unwrap()).unwrap();
+impl RecordedExits {
+    pub fn of(path: &Path) -> RecordedExits {
+        let mut reader = RecordingReader::new(File::open(path).unwrap()).unwrap();
         let facts = reader.facts().clone();
         let mut explainer = ExitExplainer::new(&facts);
         let (mut processes, mut names) = (BTreeSet::new(), BTreeSet::new());
@@ -56,10 +56,10 @@ impl Told {
                 }
             }
         };
-        assert_eq!(ending, Ending::Complete);
+        assert_eq!(ending, RecordingEnd::Complete);
         let summary = explainer.finish();
         assert_eq!(summary.late_events, 0, "events are in order");
-        Told {
+        RecordedExits {
             facts,
             processes,
             names,

@@ -15,6 +15,7 @@ mod bpf_run {
     mod painted;
     mod paired;
     mod places;
+    mod rebuilt;
     mod reported;
     mod unseen;
 }

@@ -3,6 +3,7 @@
 
 mod bpf_run {
     mod any_life;
+    mod confirmed;
     mod harness;
     mod lives;
 }

@@ -12,7 +12,7 @@ use libbpf_rs::{
 use vmnoise_events::{ActivityKind, Event, InterferenceCounts};
 
 use crate::{
-    decode::Decoder,
+    decode::RecordDecoder,
     mapped::{MappedCounts, MappedCpus},
     wire::{Mode, Origin},
 };
@@ -58,7 +58,7 @@ impl Handlers {
         }
         let events = Arc::new(Mutex::new(Vec::new()));
         let filled = Arc::clone(&events);
-        let mut decoder = Decoder::default();
+        let mut decoder = RecordDecoder::default();
         let mut ring = RingBufferBuilder::new();
         let records = map("records");
         ring.add(&records, move |bytes| {

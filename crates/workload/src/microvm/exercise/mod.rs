@@ -11,15 +11,15 @@ use std::time::{Duration, Instant};
 use serde::Serialize;
 use vmnoise_events::Policy;
 
-use super::guest::Command;
+use super::guest::GuestCommand;
 use super::histogram;
-use super::state::VcpuState;
+use super::state::GuestState;
 use super::stats::{EXITS, VcpuStat};
-use super::vcpu::{Privilege, Return, Vcpu};
-use super::vm::Vm;
+use super::vcpu::{GuestVcpu, Privilege, Return};
+use super::vm::MicrovmMemory;
 use crate::worker::RunState;
 use crate::workers::Workers;
-use crate::{Error, Workload, tsc};
+use crate::{Error, RunningWorkload, tsc};
 
 pub use super::histogram::Spread;
 
@@ -50,7 +50,7 @@ pub enum Exercise {
 /// The side that handles an exit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Kind {
+pub enum ExitHandler {
     /// KVM itself.
     Light,
     /// The VMM: KVM_RUN returns.
@@ -83,11 +83,11 @@ impl Exercise {
     }
 
     /// Returns whether KVM or the VMM handles the exits of this exercise on a stock KVM.
-    pub fn kind(self) -> Kind {
+    pub fn kind(self) -> ExitHandler {
         match self {
-            Exercise::Cpuid | Exercise::Hypercall => Kind::Light,
-            Exercise::Io | Exercise::Mmio | Exercise::Hlt => Kind::Heavy,
-            Exercise::Spin => Kind::None,
+            Exercise::Cpuid | Exercise::Hypercall => ExitHandler::Light,
+            Exercise::Io | Exercise::Mmio | Exercise::Hlt => ExitHandler::Heavy,
+            Exercise::Spin => ExitHandler::None,
         }
     }
 
@@ -101,7 +101,7 @@ impl Exercise {
 
 /// Settings of an exercise.
 #[derive(Debug, Clone)]
-pub struct Config {
+pub struct ExerciseConfig {
     /// The exit.
     pub exercise: Exercise,
     /// CPUs of the host. One vCPU is pinned to each.
@@ -116,7 +116,7 @@ pub struct Config {
 
 /// Result of one vCPU.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Exercised {
+pub struct ExerciseResult {
     /// CPU of the host to which the vCPU was pinned.
     pub cpu: u32,
     /// Number of exits, or of steps if there are no exits.
@@ -134,18 +134,22 @@ pub struct Exercised {
     pub kvm: KvmCounts,
 }
 
-impl Exercised {
+impl ExerciseResult {
     /// Returns which side handled its exits; `None` if it made none, or if KVM does not count its
     /// own.
-    pub fn kind(&self) -> Option<Kind> {
+    pub fn kind(&self) -> Option<ExitHandler> {
         if self.count == 0 {
             return None;
         }
         if self.vmm_exits >= self.count {
-            return Some(Kind::Heavy);
+            return Some(ExitHandler::Heavy);
         }
         let in_kvm = self.kvm.exits? >= self.count;
-        Some(if in_kvm { Kind::Light } else { Kind::None })
+        Some(if in_kvm {
+            ExitHandler::Light
+        } else {
+            ExitHandler::None
+        })
     }
 }
 
@@ -170,7 +174,7 @@ pub struct KvmCounts {
 struct KvmStats([Option<VcpuStat>; 6]);
 
 impl KvmStats {
-    fn open(vcpu: &Vcpu) -> KvmStats {
+    fn open(vcpu: &GuestVcpu) -> KvmStats {
         let names = [
             EXITS,
             "irq_exits",
@@ -205,27 +209,27 @@ impl KvmStats {
 
 /// A guest that is set up and waits.
 #[derive(Debug)]
-pub struct Prepared {
-    workers: Workers<VcpuState>,
+pub struct PreparedExercise {
+    workers: Workers<GuestState>,
     /// Result of each vCPU, with its index.
-    answers: mpsc::Receiver<(usize, Exercised)>,
-    config: Config,
+    answers: mpsc::Receiver<(usize, ExerciseResult)>,
+    config: ExerciseConfig,
 }
 
 /// Sets up the guest.
 ///
 /// # Errors
 /// What this machine lacks, with the remedy.
-pub fn prepare(config: &Config) -> Result<Prepared, Error> {
-    let vm = Arc::new(Vm::create(&config.cpus, None)?);
+pub fn prepare(config: &ExerciseConfig) -> Result<PreparedExercise, Error> {
+    let vm = Arc::new(MicrovmMemory::create(&config.cpus, None)?);
     let (done, answers) = mpsc::channel();
     let (cpus, policy, exercise) = (&config.cpus, config.policy, config.exercise);
     let workers = Workers::set_up("vcpu", cpus, policy, None, |index, cpu| {
         let (vm, done) = (Arc::clone(&vm), done.clone());
         move || {
-            let mut vcpu = Vcpu::create(&vm, index, cpu)?;
+            let mut vcpu = GuestVcpu::create(&vm, index, cpu)?;
             vcpu.set_privilege(exercise.privilege())?;
-            let state = VcpuState::new(Arc::clone(&vm), &vcpu, None);
+            let state = GuestState::new(Arc::clone(&vm), &vcpu, None);
             let work = move |run: &RunState| {
                 // The thread that prepared this one waits for the answer.
                 let _ = done.send((index, carry_out(exercise, &vm, &mut vcpu, run)?));
@@ -234,21 +238,21 @@ pub fn prepare(config: &Config) -> Result<Prepared, Error> {
             Ok((Arc::new(state), work))
         }
     })?;
-    Ok(Prepared {
+    Ok(PreparedExercise {
         workers,
         answers,
         config: config.clone(),
     })
 }
 
-impl Prepared {
+impl PreparedExercise {
     /// Runs the exercise until the time is over or `enough` returns true. Returns the result of
     /// each vCPU, in the order of [`Config::cpus`].
     ///
     /// # Errors
     /// How this machine refused the exit, with the remedy.
-    pub fn run(self, enough: &dyn Fn() -> bool) -> Result<Vec<Exercised>, Error> {
-        let Prepared {
+    pub fn run(self, enough: &dyn Fn() -> bool) -> Result<Vec<ExerciseResult>, Error> {
+        let PreparedExercise {
             mut workers,
             answers,
             config,
@@ -268,7 +272,7 @@ impl Prepared {
             }
         }
         workers.join()?;
-        let answers: HashMap<usize, Exercised> = answers.try_iter().collect();
+        let answers: HashMap<usize, ExerciseResult> = answers.try_iter().collect();
         let answer = |(index, &cpu)| answers.get(&index).copied().ok_or(stuck(cpu));
         config.cpus.iter().enumerate().map(answer).collect()
     }
@@ -276,10 +280,10 @@ impl Prepared {
 
 fn carry_out(
     exercise: Exercise,
-    vm: &Vm,
-    vcpu: &mut Vcpu,
+    vm: &MicrovmMemory,
+    vcpu: &mut GuestVcpu,
     run: &RunState,
-) -> Result<Exercised, Error> {
+) -> Result<ExerciseResult, Error> {
     let memory = &vm.memory;
     let (index, cpu) = (vcpu.index, vcpu.cpu);
     let control = &memory.mailbox(index).control;
@@ -288,12 +292,12 @@ fn carry_out(
     control.unbacked.store(unbacked, Ordering::Relaxed);
     let stats = KvmStats::open(vcpu);
     let before = vcpu.vmm_exits;
-    if vcpu.obey(Command::Exercise, &|| run.barrier.is_closed())? == Return::Abandoned {
+    if vcpu.obey(GuestCommand::Exercise, &|| run.barrier.is_closed())? == Return::Abandoned {
         return Err(stuck(cpu));
     }
     let kvm = stats.read();
     let (count, exit_tsc, runtime_tsc) = histogram::read(&memory.samples(index));
-    Ok(Exercised {
+    Ok(ExerciseResult {
         cpu,
         count,
         exit_tsc,

@@ -18,14 +18,14 @@ use std::time::{Duration, Instant};
 
 use vmnoise_events::Policy;
 
-use super::guest::Command;
+use super::guest::GuestCommand;
 use super::histogram::{self, Spread, Word};
-use super::state::VcpuState;
-use super::vcpu::{Return, Vcpu};
-use super::vm::Vm;
+use super::state::GuestState;
+use super::vcpu::{GuestVcpu, Return};
+use super::vm::MicrovmMemory;
 use crate::worker::RunState;
 use crate::workers::Workers;
-use crate::{Error, Workload, tsc};
+use crate::{Error, RunningWorkload, tsc};
 use witness::Witness;
 
 pub use witness::{Halts, Times};
@@ -37,7 +37,7 @@ const PATIENCE: Duration = Duration::from_secs(5);
 
 /// Settings of the measurement.
 #[derive(Debug, Clone)]
-pub struct Config {
+pub struct LapicTimerConfig {
     /// The host CPU on which the vCPU runs.
     pub cpu: u32,
     /// How far ahead each timer is armed, in cycles.
@@ -57,7 +57,7 @@ pub struct Config {
 
 /// Result of one measurement with one setting. Lengths are in cycles.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Turn {
+pub struct TimerTurn {
     /// Index in [`Config::halt_poll_ns`].
     pub setting: usize,
     /// Number of timers by lateness, ascending. Each lateness is the greatest length of a bucket
@@ -77,9 +77,9 @@ pub struct Turn {
 
 /// All turns, and facts that are known at the end.
 #[derive(Debug)]
-pub struct Measured {
+pub struct LapicTimerResult {
     /// In the order of time.
-    pub turns: Vec<Turn>,
+    pub turns: Vec<TimerTurn>,
     /// Time by which KVM fires timers of the first setting's vCPU too early on purpose, in ns, from
     /// debugfs; `None` if it cannot be read.
     pub advance_ns: Option<u64>,
@@ -90,29 +90,29 @@ pub struct Measured {
 /// # Errors
 /// What this machine lacks, with the remedy.
 pub fn can_limit_halt_poll(cpu: u32) -> Result<bool, Error> {
-    Ok(Vm::create(&[cpu], None)?.has_halt_poll_limit())
+    Ok(MicrovmMemory::create(&[cpu], None)?.has_halt_poll_limit())
 }
 
 /// A guest that is set up and waits.
 #[derive(Debug)]
-pub struct Prepared {
-    workers: Workers<VcpuState>,
-    turns: mpsc::Receiver<Turn>,
+pub struct PreparedLapicTimer {
+    workers: Workers<GuestState>,
+    turns: mpsc::Receiver<TimerTurn>,
     /// Number of finished turns.
     over: Arc<AtomicU64>,
     advance: Option<File>,
-    config: Config,
+    config: LapicTimerConfig,
 }
 
 /// Sets up the guests.
 ///
 /// # Errors
 /// What this machine lacks, with the remedy.
-pub fn prepare(config: &Config) -> Result<Prepared, Error> {
+pub fn prepare(config: &LapicTimerConfig) -> Result<PreparedLapicTimer, Error> {
     let cpu = config.cpu;
     let mut vms = Vec::new();
     for &limit_ns in &config.halt_poll_ns {
-        let mut vm = Vm::create(&[cpu], None)?;
+        let mut vm = MicrovmMemory::create(&[cpu], None)?;
         vm.add_lapics()?;
         if let Some(limit_ns) = limit_ns {
             vm.limit_halt_poll(limit_ns)?;
@@ -133,18 +133,18 @@ pub fn prepare(config: &Config) -> Result<Prepared, Error> {
         move || {
             let mut guests = Vec::new();
             for vm in vms {
-                let vcpu = Vcpu::create(&vm, 0, cpu)?;
+                let vcpu = GuestVcpu::create(&vm, 0, cpu)?;
                 vcpu.let_take_interrupts()?;
                 let witness = Witness::new(&vcpu, cpu);
                 guests.push(Guest { vm, vcpu, witness });
             }
             let first = guests.first().ok_or(crate::thread::Error::NoCpu)?;
-            let state = VcpuState::new(Arc::clone(&first.vm), &first.vcpu, None);
+            let state = GuestState::new(Arc::clone(&first.vm), &first.vcpu, None);
             let work = move |run: &RunState| take_turns(&mut guests, &config, run, &done, &over);
             Ok((Arc::new(state), work))
         }
     })?;
-    Ok(Prepared {
+    Ok(PreparedLapicTimer {
         workers,
         turns,
         over,
@@ -154,13 +154,13 @@ pub fn prepare(config: &Config) -> Result<Prepared, Error> {
     })
 }
 
-impl Prepared {
+impl PreparedLapicTimer {
     /// Measures until all turns are over or `enough` returns true.
     ///
     /// # Errors
     /// If no timer came, or how this machine refused to run the guest, with the remedy.
-    pub fn run(self, enough: &dyn Fn() -> bool) -> Result<Measured, Error> {
-        let Prepared {
+    pub fn run(self, enough: &dyn Fn() -> bool) -> Result<LapicTimerResult, Error> {
+        let PreparedLapicTimer {
             mut workers,
             turns,
             over,
@@ -191,7 +191,7 @@ impl Prepared {
             let len = file.read(&mut text).ok()?;
             str::from_utf8(&text[..len]).ok()?.trim().parse().ok()
         });
-        Ok(Measured {
+        Ok(LapicTimerResult {
             turns: turns.try_iter().collect(),
             advance_ns: at_end,
         })
@@ -200,16 +200,16 @@ impl Prepared {
 
 /// The guest of one setting.
 struct Guest {
-    vm: Arc<Vm>,
-    vcpu: Vcpu,
+    vm: Arc<MicrovmMemory>,
+    vcpu: GuestVcpu,
     witness: Witness,
 }
 
 fn take_turns(
     guests: &mut [Guest],
-    config: &Config,
+    config: &LapicTimerConfig,
     run: &RunState,
-    done: &mpsc::Sender<Turn>,
+    done: &mpsc::Sender<TimerTurn>,
     over: &AtomicU64,
 ) -> Result<(), Error> {
     let settings = guests.len();
@@ -249,9 +249,9 @@ impl Guest {
     fn take_turn(
         &mut self,
         setting: usize,
-        config: &Config,
+        config: &LapicTimerConfig,
         run: &RunState,
-    ) -> Result<Turn, Error> {
+    ) -> Result<TimerTurn, Error> {
         let memory = &self.vm.memory;
         memory.clear_samples(0, histogram::WRITTEN);
         let control = &memory.mailbox(0).control;
@@ -265,7 +265,7 @@ impl Guest {
         let before = self.witness.look();
         let came_back = self
             .vcpu
-            .obey(Command::Timers, &|| run.barrier.is_closed())?;
+            .obey(GuestCommand::Timers, &|| run.barrier.is_closed())?;
         let after = self.witness.look();
         let no_timer = super::Error::NoTimer {
             cpu: config.cpu,
@@ -274,7 +274,7 @@ impl Guest {
         let words = memory.samples(0);
         let (_, spread, _) = histogram::read(&words);
         match (came_back, spread) {
-            (Return::Done, Some(spread_tsc)) => Ok(Turn {
+            (Return::Done, Some(spread_tsc)) => Ok(TimerTurn {
                 setting,
                 late_tsc: histogram::counts(&words),
                 spread_tsc,
@@ -322,10 +322,10 @@ mod kvm {
 
     const MS: u64 = 1_000_000;
 
-    fn measured(settings: &[Option<u32>], interval_ns: u64) -> Measured {
+    fn measured(settings: &[Option<u32>], interval_ns: u64) -> LapicTimerResult {
         let tsc_hz = tsc::calibrate_hz(Duration::from_millis(20));
         let cycles = |ns: u64| ns * (tsc_hz / 1_000) / MS;
-        let config = Config {
+        let config = LapicTimerConfig {
             cpu: 1,
             interval_tsc: cycles(interval_ns),
             halt_poll_ns: settings.to_vec(),
@@ -381,7 +381,7 @@ mod kvm {
     fn enough_ends_it_within_a_turn() {
         let begin = Instant::now();
         let tsc_hz = tsc::calibrate_hz(Duration::from_millis(20));
-        let config = Config {
+        let config = LapicTimerConfig {
             cpu: 1,
             interval_tsc: tsc_hz / 1000,
             halt_poll_ns: vec![None],

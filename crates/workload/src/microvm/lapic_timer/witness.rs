@@ -8,7 +8,7 @@ use rustix::time::{ClockId, clock_gettime};
 use serde::Serialize;
 
 use super::super::stats::VcpuStat;
-use super::super::vcpu::Vcpu;
+use super::super::vcpu::GuestVcpu;
 
 /// Length of a tick in /proc/stat, whatever the kernel's own tick is (USER_HZ).
 const TICK_NS: u64 = 10_000_000;
@@ -73,7 +73,7 @@ fn difference(after: Option<u64>, before: Option<u64>) -> Option<u64> {
 
 /// Readings of both sources at one time.
 #[derive(Debug, Clone, Copy)]
-pub struct Look {
+pub struct WitnessReading {
     pub times: Times,
     pub halts: Halts,
 }
@@ -93,7 +93,7 @@ pub struct Witness {
 }
 
 impl Witness {
-    pub fn new(vcpu: &Vcpu, cpu: u32) -> Witness {
+    pub fn new(vcpu: &GuestVcpu, cpu: u32) -> Witness {
         Witness {
             schedstat: File::open("/proc/thread-self/schedstat").ok(),
             stat: File::open("/proc/stat").ok(),
@@ -107,10 +107,10 @@ impl Witness {
         }
     }
 
-    pub fn look(&self) -> Look {
+    pub fn look(&self) -> WitnessReading {
         let read = |stat: &Option<VcpuStat>| stat.as_ref()?.read();
         let polled_ns = read(&self.polled_in_time).zip(read(&self.polled_in_vain));
-        Look {
+        WitnessReading {
             times: Times {
                 wall_ns: now_ns(ClockId::Monotonic),
                 ran_ns: now_ns(ClockId::ThreadCPUTime),

@@ -11,7 +11,7 @@ use response_time_analysis::time::Duration;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use vmnoise_events::Name;
-use vmnoise_predict::schedule::{Policy, Preemption, Task, TaskSet};
+use vmnoise_predict::schedule::{PeriodicTask, Preemption, ScheduleOrder, TaskSet};
 
 use super::{Described, MOST_PERIODS_LATE};
 use crate::say;
@@ -129,8 +129,8 @@ pub(super) fn set(models: &[PathBuf]) -> Result<Described, String> {
 /// Content of the files read so far.
 #[derive(Default)]
 struct Found {
-    tasks: Vec<Task>,
-    policies: Vec<Policy>,
+    tasks: Vec<PeriodicTask>,
+    policies: Vec<ScheduleOrder>,
     bound_to: Vec<(String, Vec<u32>)>,
     notes: Vec<String>,
 }
@@ -171,7 +171,7 @@ impl Found {
                          file of tasks (docs/schedule.md)"
                     )
                 })?;
-                (Policy::FixedPriority, prio, apart_ns)
+                (ScheduleOrder::FixedPriority, prio, apart_ns)
             }
             Scheduling::Deadline {
                 runtime, period, ..
@@ -183,7 +183,7 @@ impl Found {
                     human(period)
                 ));
             }
-            Scheduling::Deadline { deadline, .. } => (Policy::Edf, 0, deadline),
+            Scheduling::Deadline { deadline, .. } => (ScheduleOrder::Edf, 0, deadline),
             Scheduling::Other => {
                 return Err(format!(
                     "{of} is of a task without a real-time policy, whose order is unknown: extract without --best-effort"
@@ -194,7 +194,7 @@ impl Found {
             self.bound_to.push((name.clone(), affinity.cpu_set));
         }
         self.policies.push(policy);
-        self.tasks.push(Task {
+        self.tasks.push(PeriodicTask {
             name,
             cost_ns,
             arrivals,

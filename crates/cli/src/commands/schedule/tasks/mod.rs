@@ -7,7 +7,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
-use vmnoise_predict::schedule::{Task, TaskSet};
+use vmnoise_predict::schedule::{PeriodicTask, TaskSet};
 
 use crate::say;
 use crate::status::UsageError;
@@ -45,7 +45,7 @@ pub(super) fn read(path: &Path) -> Result<Described> {
     let named = |error: String| UsageError(format!("{}: {error}", say::name_of(path)));
     let described = described.map_err(named)?;
     let tasks = described.set.tasks.iter();
-    let utilisation: f64 = tasks.map(Task::utilisation).sum();
+    let utilisation: f64 = tasks.map(PeriodicTask::utilisation).sum();
     if described.set.tasks.len() > MOST_TASKS {
         return Err(named(format!(
             "there are more than {MOST_TASKS} tasks: name only the tasks that share one CPU"

@@ -6,7 +6,7 @@ use response_time_analysis::arrival::Sporadic;
 use response_time_analysis::time::Duration;
 use serde::Deserialize;
 use vmnoise_events::Name;
-use vmnoise_predict::schedule::{Policy, Preemption, Task, TaskSet};
+use vmnoise_predict::schedule::{PeriodicTask, Preemption, ScheduleOrder, TaskSet};
 
 use super::{Described, MOST_PERIODS_LATE};
 use crate::units::{Bare, parse_time};
@@ -45,9 +45,9 @@ pub(super) fn parse(text: &str) -> Result<Described, String> {
         )
     })?;
     let policy = match set.policy.as_str() {
-        "fifo" => Policy::Fifo,
-        "edf" => Policy::Edf,
-        "fp" => Policy::FixedPriority,
+        "fifo" => ScheduleOrder::Fifo,
+        "edf" => ScheduleOrder::Edf,
+        "fp" => ScheduleOrder::FixedPriority,
         other => {
             return Err(format!(
                 "policy = `{}`: write fp (SCHED_FIFO by priorities), edf (SCHED_DEADLINE) or fifo",
@@ -83,7 +83,7 @@ pub(super) fn parse(text: &str) -> Result<Described, String> {
     })
 }
 
-fn task(policy: Policy, entry: Entry) -> Result<Task, String> {
+fn task(policy: ScheduleOrder, entry: Entry) -> Result<PeriodicTask, String> {
     let cost_ns = above_0("cost", &entry.cost)?;
     let period_ns = above_0("period", &entry.period)?;
     let deadline_ns = match &entry.deadline {
@@ -109,10 +109,10 @@ fn task(policy: Policy, entry: Entry) -> Result<Task, String> {
         }
     };
     let priority = match (policy, entry.priority) {
-        (Policy::FixedPriority, None) => {
+        (ScheduleOrder::FixedPriority, None) => {
             return Err("it has no priority: write one of 1 to 99, as `chrt -f` takes it".into());
         }
-        (Policy::FixedPriority, Some(priority)) if !(1..=99).contains(&priority) => {
+        (ScheduleOrder::FixedPriority, Some(priority)) if !(1..=99).contains(&priority) => {
             return Err(format!(
                 "priority = {priority}: write one of 1 to 99, as `chrt -f` takes it"
             ));
@@ -128,7 +128,7 @@ fn task(policy: Policy, entry: Entry) -> Result<Task, String> {
         return Err("its cost is longer than its deadline, so no CPU can meet it".into());
     }
     let (period, jitter) = (Duration::from(period_ns), Duration::from(jitter_ns));
-    Ok(Task {
+    Ok(PeriodicTask {
         name: Name::new(&entry.name).to_string(),
         cost_ns,
         arrivals: Rc::new(Sporadic::new(period, jitter)),

@@ -3,30 +3,31 @@
 use serde::Serialize;
 use vmnoise_events::Share;
 use vmnoise_explain::{
-    ContextSides, CpuWakeups, Culprit, JoinedLatencies, LatencyTotals, Pair, Pairing, Side, Tree,
+    ContextSides, CpuWakeups, GuestCulprit, JoinTree, JoinedLatencies, LatencyTotals, Pairing,
+    VcpuPair, VmSide,
 };
 
-use crate::output::join::Joined;
-use crate::output::join::document::Host;
+use crate::output::join::JoinResult;
+use crate::output::join::document::HostNotes;
 use crate::output::json::Head;
-use crate::output::timerlat::document::Ending;
+use crate::output::timerlat::document::LatencyEnding;
 
 /// Document of a join of latencies. The head, the figures of the CPUs and the end are the guest's,
 /// as in `vmnoise.latency/1`.
 #[derive(Debug, Serialize)]
-pub struct Document<'a> {
+pub struct JoinedLatencyDocument<'a> {
     #[serde(flatten)]
     head: Head<'a>,
-    host: Host<'a>,
-    pairs: &'a [Pair],
+    host: HostNotes<'a>,
+    pairs: &'a [VcpuPair],
     pairing: &'a Pairing,
     joined: LatencyTotals,
     above_ns: u64,
     culprits: Vec<OfWakeups<'a>>,
-    trees: &'a [Tree],
+    trees: &'a [JoinTree],
     cpus: Vec<Cpu<'a>>,
     #[serde(flatten)]
-    ending: Ending<'a>,
+    ending: LatencyEnding<'a>,
 }
 
 #[derive(Debug, Serialize)]
@@ -39,7 +40,7 @@ struct Cpu<'a> {
 /// Culprit, with wake-ups in place of gaps.
 #[derive(Debug, Serialize)]
 struct OfWakeups<'a> {
-    side: Side,
+    side: VmSide,
     share: Share,
     name: Option<&'a str>,
     cpu: Option<u32>,
@@ -49,14 +50,17 @@ struct OfWakeups<'a> {
     percent: f64,
 }
 
-impl<'a> Document<'a> {
+impl<'a> JoinedLatencyDocument<'a> {
     /// Creates the document of this join.
-    pub fn new(joined: &Joined<'a>, latencies: &'a JoinedLatencies) -> Document<'a> {
-        let Joined { guest, host, run } = *joined;
+    pub fn new(
+        joined: &JoinResult<'a>,
+        latencies: &'a JoinedLatencies,
+    ) -> JoinedLatencyDocument<'a> {
+        let JoinResult { guest, host, run } = *joined;
         let wakeups = run.summary.wakeups.iter().flat_map(|wakeups| &wakeups.cpus);
-        Document {
+        JoinedLatencyDocument {
             head: Head::new("vmnoise.latency_join/1", guest),
-            host: Host::new(host, &run.host),
+            host: HostNotes::new(host, &run.host),
             pairs: &run.pairs,
             pairing: &run.pairing,
             joined: latencies.joined,
@@ -70,13 +74,13 @@ impl<'a> Document<'a> {
                     contexts: &sides.contexts,
                 })
                 .collect(),
-            ending: Ending::of(&run.summary),
+            ending: LatencyEnding::of(&run.summary),
         }
     }
 }
 
-fn of_wakeups(culprit: &Culprit) -> OfWakeups<'_> {
-    let Culprit {
+fn of_wakeups(culprit: &GuestCulprit) -> OfWakeups<'_> {
+    let GuestCulprit {
         side,
         share,
         ref name,

@@ -6,12 +6,12 @@ mod trees;
 
 use vmnoise_explain::{JoinedLatencies, LatencyTotals};
 
-use super::{Joined, called, caveats, culprits, pairs, part_of};
+use super::{JoinResult, called, caveats, culprits, pairs, part_of};
 use crate::output::timerlat::budget;
 use crate::units::human;
 
 /// Renders the whole result; ends with a newline.
-pub fn render(joined: &Joined<'_>, latencies: &JoinedLatencies) -> String {
+pub fn render(joined: &JoinResult<'_>, latencies: &JoinedLatencies) -> String {
     let run = joined.run;
     let mut out = joined.headline("A guest's wake-ups, and what its host did in them");
     out += &pairs::render(&run.pairing, pairs::OF_TASKS);

@@ -1,7 +1,9 @@
 //! Latencies of one CPU, divided between guest and host.
 
 use vmnoise_events::Share;
-use vmnoise_explain::{CpuSides, CpuWakeups, EXIT_COLUMNS, LatencyRow, Place, latency_columns};
+use vmnoise_explain::{
+    CpuSides, CpuWakeups, EXIT_COLUMNS, LatencyRow, TablePlace, latency_columns,
+};
 
 use crate::output::table;
 
@@ -16,7 +18,9 @@ pub fn figures(cpu: &CpuWakeups) -> String {
         until,
         figures,
     });
-    table::of(&rows.collect::<Vec<_>>(), |_| latency_columns(Place::Text))
+    table::of(&rows.collect::<Vec<_>>(), |_| {
+        latency_columns(TablePlace::Text)
+    })
 }
 
 /// Renders the time of guest and host in all latencies, and the shares of the host.

@@ -1,8 +1,8 @@
 //! Latest wake-ups as trees by phase, with the culprits of both sides; the parts add up.
 
-use vmnoise_explain::Tree;
+use vmnoise_explain::JoinTree;
 
-use super::{Joined, called};
+use super::{JoinResult, called};
 use crate::output::tree::{MOST, Words, draw};
 use crate::units::{seconds, us};
 
@@ -12,7 +12,7 @@ const WORDS: Words = Words {
 };
 
 /// Renders all trees, largest latency first.
-pub fn render(joined: &Joined<'_>, trees: &[Tree]) -> String {
+pub fn render(joined: &JoinResult<'_>, trees: &[JoinTree]) -> String {
     let mut out = match trees.len() {
         0 => return String::new(),
         1 => "\nThe longest latency, in us\n".to_owned(),

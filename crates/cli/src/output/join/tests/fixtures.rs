@@ -1,10 +1,10 @@
 //! Joined run for the tests: the exit of the thesis' Figure 25 in a gap of its guest.
 
-use vmnoise_events::{Anchor, Event, Finish, FinishReason, Gap, ProbeStatus, Share, Tally};
+use vmnoise_events::{Anchor, CpuTally, Event, Finish, FinishReason, Gap, ProbeStatus, Share};
 use vmnoise_explain::{
-    Alternative, CandidateVm, Culprit, Detail, ExitBranch, Explainer, GapDetail, GuestColumns,
-    HostSide, JoinedTotals, Losses, NamedInterval, NamedPart, Pairing, Side, Stretch, Summary,
-    ThesisSum, Tree, Unsure, Verdict,
+    Alternative, CandidateVm, Detail, ExitBranch, Explainer, GapDetail, GuestColumns, GuestCulprit,
+    HostSide, JoinTree, JoinedTotals, Losses, NamedInterval, NamedPart, Pairing, PairingVerdict,
+    Stretch, Summary, ThesisSum, Unsure, VmSide,
 };
 
 use super::super::*;
@@ -36,10 +36,10 @@ pub(super) fn summary(facts: &RunFacts) -> Summary {
             interference: None,
             run_delay_ns: 0,
         }),
-        Event::Tally(Tally {
+        Event::Tally(CpuTally {
             cpu: 0,
             last_tsc: 1_000_000_000,
-            ..Tally::default()
+            ..CpuTally::default()
         }),
         Event::Finish(Finish {
             reason: FinishReason::Duration,
@@ -97,7 +97,7 @@ pub(super) fn detail(lost_activities: u64) -> Detail {
     })
 }
 
-fn tree() -> Tree {
+fn tree() -> JoinTree {
     let parts = vec![
         on_host(Share::Preempted, 20_362, Some("ksoftirqd/3:31")),
         on_host(Share::Kvm, 17_998, None),
@@ -107,7 +107,7 @@ fn tree() -> Tree {
         on_host(Share::HostIrq, 411, Some("irq_work:246")),
         on_host(Share::Unexplained, 312, None),
     ];
-    Tree {
+    JoinTree {
         of: NamedInterval {
             cpu: 0,
             at_ns: 269_583_000,
@@ -145,14 +145,14 @@ fn tree() -> Tree {
     }
 }
 
-fn culprit(side: Side, share: Share, name: Option<&str>, ns: u64) -> Culprit {
-    Culprit {
+fn culprit(side: VmSide, share: Share, name: Option<&str>, ns: u64) -> GuestCulprit {
+    GuestCulprit {
         side,
         share,
         name: name.map(str::to_owned).map(Into::into),
         cpu: match side {
-            Side::Host if !matches!(share, Share::Kvm) => Some(3),
-            Side::Guest => Some(0),
+            VmSide::Host if !matches!(share, Share::Kvm) => Some(3),
+            VmSide::Guest => Some(0),
             _ => None,
         },
         gaps: 1,
@@ -162,8 +162,8 @@ fn culprit(side: Side, share: Share, name: Option<&str>, ns: u64) -> Culprit {
     }
 }
 
-pub(super) fn pair() -> Pair {
-    Pair {
+pub(super) fn pair() -> VcpuPair {
+    VcpuPair {
         cpu: 0,
         vm: "l2".into(),
         vmm_pid: 4160,
@@ -180,7 +180,7 @@ pub(super) fn pair() -> Pair {
         bound_ns: 86,
         log10_odds: 41.7,
         against: Alternative::Chance,
-        verdict: Verdict::Proven,
+        verdict: PairingVerdict::Proven,
         joined: true,
         leans_on: None,
     }
@@ -192,13 +192,13 @@ pub(super) fn run(summary: Summary) -> JoinedRun {
         summary,
         pairs: vec![pair()],
         pairing: Pairing {
-            verdict: Verdict::Proven,
+            verdict: PairingVerdict::Proven,
             log10_odds: 41.7,
             candidates: vec![CandidateVm {
                 vm: "l2".into(),
                 vmm_pid: 4160,
                 identity: Default::default(),
-                verdict: Verdict::Proven,
+                verdict: PairingVerdict::Proven,
                 log10_odds: 41.7,
                 against: Alternative::Chance,
                 pairs: vec![pair()],
@@ -220,14 +220,24 @@ pub(super) fn run(summary: Summary) -> JoinedRun {
         },
         above_ns: 20_000,
         culprits: vec![
-            culprit(Side::Host, Share::Preempted, Some("ksoftirqd/3:31"), 20_362),
-            culprit(Side::Host, Share::Kvm, Some("EXTERNAL_INTERRUPT"), 17_998),
-            culprit(Side::Host, Share::HostIrq, Some("local_timer:236"), 11_004),
-            culprit(Side::Host, Share::Preempted, Some("rcuc/3:30"), 9_895),
-            culprit(Side::Host, Share::HostSoftirq, Some("NET_RX:3"), 2_504),
-            culprit(Side::Guest, Share::Irq, Some("local_timer:236"), 1_514),
-            culprit(Side::Unknown, Share::Unexplained, None, 812),
-            culprit(Side::Host, Share::HostIrq, Some("irq_work:246"), 411),
+            culprit(
+                VmSide::Host,
+                Share::Preempted,
+                Some("ksoftirqd/3:31"),
+                20_362,
+            ),
+            culprit(VmSide::Host, Share::Kvm, Some("EXTERNAL_INTERRUPT"), 17_998),
+            culprit(
+                VmSide::Host,
+                Share::HostIrq,
+                Some("local_timer:236"),
+                11_004,
+            ),
+            culprit(VmSide::Host, Share::Preempted, Some("rcuc/3:30"), 9_895),
+            culprit(VmSide::Host, Share::HostSoftirq, Some("NET_RX:3"), 2_504),
+            culprit(VmSide::Guest, Share::Irq, Some("local_timer:236"), 1_514),
+            culprit(VmSide::Unknown, Share::Unexplained, None, 812),
+            culprit(VmSide::Host, Share::HostIrq, Some("irq_work:246"), 411),
         ],
         trees: vec![tree()],
         thesis: Some(ThesisSum {

@@ -8,7 +8,7 @@ fn json_has_the_head_first_and_every_key_is_documented() {
     let (guest, host) = both();
     let run = run(summary(&guest));
     let mut out = Vec::new();
-    let document = Document::new(&Joined {
+    let document = JoinDocument::new(&JoinResult {
         guest: &guest,
         host: &host,
         run: &run,

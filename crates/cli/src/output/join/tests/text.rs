@@ -11,7 +11,7 @@ use super::fixtures::{both, detail, on_host, pair, run, summary};
 fn text_names_both_sides() {
     let (guest, host) = both();
     let run = run(summary(&guest));
-    let text = Joined {
+    let text = JoinResult {
         guest: &guest,
         host: &host,
         run: &run,
@@ -94,13 +94,13 @@ fn what_is_not_known_is_said() {
     let mut run = run(summary(&guest));
     run.pairs[0].slack_ns = None;
     run.pairs[0].vcpu = None;
-    let leaning = Pair {
+    let leaning = VcpuPair {
         cpu: 1,
         log10_odds: 2.3,
         leans_on: Some(0),
         ..pair()
     };
-    let open = Pair {
+    let open = VcpuPair {
         cpu: 2,
         log10_odds: -0.5,
         joined: false,
@@ -127,7 +127,7 @@ fn what_is_not_known_is_said() {
     run.host.complete = false;
     run.host.threshold_ns = 5_000;
     run.host.only_reasons = vec!["io".into(), "npf".into()];
-    let joined = Joined {
+    let joined = JoinResult {
         guest: &guest,
         host: &host,
         run: &run,
@@ -172,7 +172,7 @@ fn a_crowd_is_put_together_and_still_adds_up() {
     });
     run.trees[0].stretches[0].exits = exits.collect();
     run.culprits = vec![run.culprits[0].clone(); 25];
-    let text = Joined {
+    let text = JoinResult {
         guest: &guest,
         host: &host,
         run: &run,

@@ -9,7 +9,7 @@ use std::fs::File;
 use std::io::Write;
 use std::process::{Command, Output, Stdio};
 
-use self::started::Started;
+use self::started::AwaitedCommand;
 use anyhow::{Context, Result};
 use rustix::mount::{MountFlags, mount};
 use rustix::system::{RebootCommand, finit_module, reboot};
@@ -60,7 +60,7 @@ fn run() -> Result<()> {
                 .with_context(|| format!("starting `{command}`"))?;
             continue;
         }
-        let started = Started::new(command, process)?;
+        let started = AwaitedCommand::new(command, process)?;
         if runs_to_the_end(command) {
             to_the_end.push(started);
         } else {

@@ -18,7 +18,7 @@ const LAST_WORDS: Duration = Duration::from_secs(10);
 
 /// A command whose end is awaited.
 #[derive(Debug)]
-pub struct Started {
+pub struct AwaitedCommand {
     command: String,
     pid: Pid,
     heard: Receiver<Heard>,
@@ -32,9 +32,9 @@ enum Heard {
     End(io::Result<ExitStatus>),
 }
 
-impl Started {
+impl AwaitedCommand {
     /// Starts the command.
-    pub fn new(command: &str, mut process: Command) -> Result<Started> {
+    pub fn new(command: &str, mut process: Command) -> Result<AwaitedCommand> {
         let mut child = process
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
@@ -53,7 +53,7 @@ impl Started {
             let _ = (stdout.join(), stderr.join());
             send.send(Heard::End(child.wait()))
         });
-        Ok(Started {
+        Ok(AwaitedCommand {
             command: command.to_owned(),
             pid,
             heard,

@@ -15,12 +15,12 @@ use std::thread::{Builder, available_parallelism};
 
 use anyhow::{Context, Result, anyhow, bail};
 use rustix::mm::{MlockAllFlags, mlockall};
-use vmnoise_labs::periodic::{Played, Poller};
+use vmnoise_labs::periodic::{PlayedTask, Poller};
 use vmnoise_workload::thread;
 
 use self::clock::mono_ns;
 use self::task::Task;
-use self::work::Work;
+use self::work::CpuSpeed;
 
 /// Time in which all threads get pinned.
 const SETTLED_NS: u64 = 100_000_000;
@@ -42,7 +42,7 @@ pub fn main() -> Result<()> {
     if !elsewhere.is_empty() {
         thread::pin(&elsewhere)?;
     }
-    let work = Arc::new(Work::measure(cpu)?);
+    let work = Arc::new(CpuSpeed::measure(cpu)?);
     // Before the poller starts, so that the time of locking is no gap.
     mlockall(MlockAllFlags::CURRENT | MlockAllFlags::FUTURE).context("locking memory")?;
     let poller = Poller::at_work(cpu, recording)?;
@@ -58,7 +58,7 @@ pub fn main() -> Result<()> {
         let ended = thread.join();
         ended.map_err(|_| anyhow!("a thread of a task panicked"))?
     });
-    let played = ended.collect::<Result<Vec<Played>>>()?;
+    let played = ended.collect::<Result<Vec<PlayedTask>>>()?;
     poller.still_is()?;
     std::fs::write(jobs, serde_json::to_string(&played)?).with_context(|| jobs.clone())
 }

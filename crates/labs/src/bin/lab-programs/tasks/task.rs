@@ -6,11 +6,11 @@ use anyhow::{Context, Error, Result, bail, ensure};
 use rustix::thread::clock_nanosleep_absolute;
 use rustix::time::{ClockId, Timespec};
 use vmnoise_events::Policy;
-use vmnoise_labs::periodic::Played;
+use vmnoise_labs::periodic::PlayedTask;
 use vmnoise_workload::thread;
 
 use super::clock::{NS_PER_S, charged_ns, mono_ns};
-use super::work::Work;
+use super::work::CpuSpeed;
 
 /// Budget of a SCHED_DEADLINE task in percent of its period. It is more than its jobs take, because
 /// a task without budget waits for a reason of its own. The kernel admits three such tasks.
@@ -54,7 +54,13 @@ impl FromStr for Task {
 impl Task {
     /// Runs the jobs between two times, CLOCK_MONOTONIC in nanoseconds. A late job is not dropped,
     /// and the next one follows at once.
-    pub fn play(&self, cpu: u32, work: &Work, start_ns: u64, end_ns: u64) -> Result<Played> {
+    pub fn play(
+        &self,
+        cpu: u32,
+        work: &CpuSpeed,
+        start_ns: u64,
+        end_ns: u64,
+    ) -> Result<PlayedTask> {
         let most = (end_ns - start_ns).div_ceil(self.period_ns);
         let mut done_ns: Vec<u64> = Vec::with_capacity(usize::try_from(most)?);
         // In this order, because the poller keeps an ordinary thread from running on that CPU.
@@ -69,7 +75,7 @@ impl Task {
             expiry_ns += self.period_ns;
         }
         sleep_until(end_ns + STAYS_NS)?;
-        Ok(Played {
+        Ok(PlayedTask {
             name: self.name.clone(),
             tid: thread::tid(),
             priority: self.priority,

@@ -21,12 +21,12 @@ const TIMES: u64 = 50;
 const BETWEEN: Duration = Duration::from_millis(1);
 
 /// Speed of this CPU.
-pub struct Work {
+pub struct CpuSpeed {
     steps_per_ms: u64,
 }
 
-impl Work {
-    pub fn measure(cpu: u32) -> Result<Work> {
+impl CpuSpeed {
+    pub fn measure(cpu: u32) -> Result<CpuSpeed> {
         let builder = Builder::new().name(MEASURING.into());
         let measured = builder.spawn(move || -> Result<u64> {
             thread::set_policy(Policy::Fifo(PRIORITY))?;
@@ -44,7 +44,7 @@ impl Work {
         let measured = measured.join();
         let shortest_ns = measured.map_err(|_| anyhow!("the measuring thread panicked"))??;
         let steps_per_ms = MEASURED * 1_000_000 / shortest_ns;
-        Ok(Work { steps_per_ms })
+        Ok(CpuSpeed { steps_per_ms })
     }
 
     /// Does work that takes `us` without disturbance.

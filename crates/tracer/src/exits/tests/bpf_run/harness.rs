@@ -16,7 +16,7 @@ use super::moment::Moment;
 use crate::maps::Maps;
 use crate::plain;
 use crate::{KnownVms, VmSearch};
-use vmnoise_host::{Host, Vm};
+use vmnoise_host::{Host, VmProcess};
 
 static OBJECT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/exits_test.bpf.o"));
 
@@ -29,7 +29,7 @@ pub(super) const CPUID: u64 = 0x72;
 pub(super) const IO: u64 = 0x7b;
 pub(super) const HLT: u64 = 0x78;
 /// The kinds of events, by their numbers in `bpf/exits_test.bpf.c`.
-const EVENTS: [&str; 17] = [
+const EVENTS: [&str; 18] = [
     "irq_entry",
     "irq_exit",
     "softirq_entry",
@@ -47,6 +47,7 @@ const EVENTS: [&str; 17] = [
     "reset",
     "thread_ends",
     "amid",
+    "hidden_switch",
 ];
 /// Number of events in one run, and of words in each: its kind, its CPU, its time, and ten values.
 const ROOM: usize = 128;
@@ -321,7 +322,7 @@ impl Handlers {
 
     /// Does the same as `vms_are`, with a look at all processes that is older than later events.
     pub(super) fn vms_were(&self, processes: &[u64]) {
-        let vms: Vec<Vm> = processes.iter().map(|&pid| vm(pid)).collect();
+        let vms: Vec<VmProcess> = processes.iter().map(|&pid| vm(pid)).collect();
         let mut roll = self.roll.borrow_mut();
         roll.forget_gone(&self.object, &vms).unwrap();
         roll.learn(&[], vms);
@@ -432,8 +433,8 @@ fn empty(object: &Object) -> Roll {
     Roll::new(Table::new(object, PLACES).unwrap(), true)
 }
 
-fn vm(pid: u64) -> Vm {
-    Vm {
+fn vm(pid: u64) -> VmProcess {
+    VmProcess {
         pid: pid as u32,
         name: "web".into(),
         identity: Default::default(),

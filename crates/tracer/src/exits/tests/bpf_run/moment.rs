@@ -34,6 +34,9 @@ pub(super) enum What {
     RunEnter(u64),
     Exit(u64, u64),
     Entry(u64),
+    /// A switch that fired no event, rebuilt from the scheduler's data: the thread that left, the
+    /// thread that came, and the time of the switch.
+    HiddenSwitch(u64, u64, u64),
 }
 
 /// How a thread left its CPU.
@@ -66,6 +69,7 @@ impl Moment {
             What::RunEnter(tid) => ("run_enter", &[tid]),
             What::Exit(tid, code) => ("exit", &[tid, code]),
             What::Entry(tid) => ("entry", &[tid]),
+            What::HiddenSwitch(prev, next, at) => ("hidden_switch", &[prev, at, at, next]),
         };
         values[..said.len()].copy_from_slice(said);
         (name, self.cpu, self.at, &values[..said.len()])

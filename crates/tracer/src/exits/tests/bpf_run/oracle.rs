@@ -21,7 +21,7 @@ fn sum<'a>(exits: impl Iterator<Item = &'a Exit>) -> ShareMap<u64> {
     })
 }
 
-fn counted_as_painted(counted: &VcpuTotals, painted: &Painted) -> TestCaseResult {
+pub(super) fn counted_as_painted(counted: &VcpuTotals, painted: &Painted) -> TestCaseResult {
     let exits = &painted.exits;
     prop_assert_eq!(counted.exits, exits.len() as u64);
     let heavy = exits.iter().filter(|exit| exit.heavy).count();

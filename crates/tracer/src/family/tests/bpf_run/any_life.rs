@@ -7,7 +7,7 @@ use proptest::test_runner::{Config, RngAlgorithm, TestRng, TestRunner};
 
 use super::harness::Happens::*;
 use super::harness::Leaves::*;
-use super::harness::{IDLE, Machine};
+use super::harness::{HarnessMachine, IDLE};
 
 /// FAMILY_WAIT of `bpf/family.h`.
 const WAIT: usize = 0;
@@ -103,7 +103,7 @@ impl Truth {
 type Step = (u8, usize, usize, u64, u64);
 
 fn live(steps: &[Step]) {
-    let machine = Machine::new();
+    let machine = HarnessMachine::new();
     let mut truth = Truth {
         now: 1_000,
         has: [OTHERS, OTHERS + 1],

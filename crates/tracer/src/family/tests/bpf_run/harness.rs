@@ -61,7 +61,7 @@ pub enum Leaves {
 /// The idle task.
 pub const IDLE: u64 = 0;
 
-pub struct Machine {
+pub struct HarnessMachine {
     object: Object,
     cpus: MappedArray<WireCpu>,
     threads: MappedArray<WireThread>,
@@ -71,8 +71,8 @@ pub struct Machine {
     blamed: Cell<BTreeMap<u64, u64>>,
 }
 
-impl Machine {
-    pub fn new() -> Machine {
+impl HarnessMachine {
+    pub fn new() -> HarnessMachine {
         let mut open = ObjectBuilder::default().open_memory(OBJECT).unwrap();
         let mut maps = open.maps_mut();
         let given = maps.find(|it| it.name().to_string_lossy().ends_with(".rodata"));
@@ -81,7 +81,7 @@ impl Machine {
         let object = open.load().unwrap();
         let cpus = MappedArray::map(object.map("cpus").as_fd(), 4).unwrap();
         let threads = MappedArray::map(object.map("threads").as_fd(), 16).unwrap();
-        Machine {
+        HarnessMachine {
             object,
             cpus,
             threads,
@@ -91,7 +91,7 @@ impl Machine {
     }
 
     /// Makes an event on this CPU at this time.
-    pub fn at(&self, cpu: u64, now_ns: u64, what: Happens) -> &Machine {
+    pub fn at(&self, cpu: u64, now_ns: u64, what: Happens) -> &HarnessMachine {
         use Happens::*;
         let (number, prev, next, flags, to) = match what {
             Switch(prev, next, leaves) => (0, prev, next, leaves as u64, 0),
@@ -131,7 +131,7 @@ impl Machine {
         self
     }
 
-    pub fn stolen(&self, cpu: usize, ns: u64) -> &Machine {
+    pub fn stolen(&self, cpu: usize, ns: u64) -> &HarnessMachine {
         let mut steal_ns = self.steal_ns.get();
         steal_ns[cpu] += ns;
         self.steal_ns.set(steal_ns);
@@ -139,7 +139,7 @@ impl Machine {
     }
 
     /// Makes another CPU take the lock of this one, or release it.
-    pub fn locked(&self, cpu: u32, is: bool) -> &Machine {
+    pub fn locked(&self, cpu: u32, is: bool) -> &HarnessMachine {
         let lock = self.cpus.u32(cpu, offset_of!(WireCpu, lock)).unwrap();
         lock.store(u32::from(is), Ordering::Relaxed);
         self
@@ -151,12 +151,12 @@ impl Machine {
     }
 
     pub fn cpu(&self, cpu: u32) -> WireCpu {
-        Machine::read(&self.cpus, cpu)
+        HarnessMachine::read(&self.cpus, cpu)
     }
 
     /// Returns the times of a thread so far, and checks that they add up.
     pub fn books(&self, thread: u32) -> FamilyBooks {
-        let wire = Machine::read(&self.threads, thread);
+        let wire = HarnessMachine::read(&self.threads, thread);
         let words = wire.books;
         let read = WireBooks {
             wall: wire.since - wire.first,

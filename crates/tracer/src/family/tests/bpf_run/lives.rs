@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use super::harness::Happens::*;
 use super::harness::Leaves::*;
-use super::harness::{IDLE, Machine};
+use super::harness::{HarnessMachine, IDLE};
 
 /// Tasks outside the family.
 const OTHER: u64 = 1000;
@@ -12,7 +12,7 @@ const ANOTHER: u64 = 1001;
 
 #[test]
 fn a_wait_is_held_against_who_had_the_cpu() {
-    let machine = Machine::new();
+    let machine = HarnessMachine::new();
     // It is created while another task runs for 300 ns more. The next one has 200 ns.
     machine
         .at(0, 900, Switch(IDLE, OTHER, Preempted))
@@ -39,7 +39,7 @@ fn a_wait_is_held_against_who_had_the_cpu() {
 
 #[test]
 fn a_thread_of_the_family_is_no_culprit() {
-    let machine = Machine::new();
+    let machine = HarnessMachine::new();
     machine
         .at(0, 100, Wakes(1, false))
         .at(0, 110, Switch(IDLE, 1, Sleeps))
@@ -58,7 +58,7 @@ fn a_thread_of_the_family_is_no_culprit() {
 
 #[test]
 fn who_moves_leaves_each_cpu_its_part() {
-    let machine = Machine::new();
+    let machine = HarnessMachine::new();
     machine
         .at(0, 50, Switch(IDLE, OTHER, Preempted))
         .at(1, 60, Switch(IDLE, ANOTHER, Preempted))
@@ -79,7 +79,7 @@ fn who_moves_leaves_each_cpu_its_part() {
 
 #[test]
 fn who_was_moved_away_has_waited_for_whom_it_left() {
-    let machine = Machine::new();
+    let machine = HarnessMachine::new();
     machine
         .at(0, 50, Switch(IDLE, OTHER, Preempted))
         .at(0, 100, Wakes(1, false))
@@ -96,7 +96,7 @@ fn who_was_moved_away_has_waited_for_whom_it_left() {
 
 #[test]
 fn what_interrupts_is_not_what_runs() {
-    let machine = Machine::new();
+    let machine = HarnessMachine::new();
     machine
         .at(0, 100, Wakes(1, false))
         .at(0, 100, Switch(IDLE, 1, Sleeps))
@@ -119,9 +119,48 @@ fn what_interrupts_is_not_what_runs() {
     assert_eq!(books.ran_ns, 900 - 80 - 40 - 7 - 130);
 }
 
+/// An interrupt, then a soft interrupt, and then the task that the soft interrupt woke take the CPU
+/// from a thread.
+#[test]
+fn what_is_taken_behind_one_another_is_one_piece() {
+    let machine = HarnessMachine::new();
+    machine
+        .at(0, 100, Wakes(1, false))
+        .at(0, 100, Switch(IDLE, 1, Sleeps))
+        // A separate piece: the thread runs for more than 5 us after this interrupt.
+        .at(0, 10_000, IrqEntry(3))
+        .at(0, 30_000, IrqExit(3))
+        .at(0, 60_000, IrqEntry(3))
+        .at(0, 70_000, IrqExit(3))
+        .at(0, 71_000, SoftirqEntry)
+        .at(0, 80_000, SoftirqExit)
+        .at(0, 82_000, Switch(1, OTHER, Preempted))
+        .at(0, 100_000, Switch(OTHER, 1, Sleeps))
+        .at(0, 101_000, IrqEntry(3))
+        .at(0, 106_000, IrqExit(3))
+        .at(0, 200_000, Switch(1, IDLE, Sleeps));
+    // 10, 9, 18 and 5 us, without the thread's own runs in between.
+    assert_eq!(machine.cpu(0).longest_piece, 42_000);
+}
+
+/// After all threads have ended, the largest time taken from one thread is still known.
+#[test]
+fn who_lost_most_is_known_after_the_end() {
+    let machine = HarnessMachine::new();
+    for (thread, begin, wait) in [(1, 1_000, 300), (2, 10_000, 900), (3, 20_000, 20)] {
+        machine
+            .at(0, begin, Switch(IDLE, OTHER, Sleeps))
+            .at(0, begin, Wakes(thread, false))
+            .at(0, begin + wait, Switch(OTHER, thread, Sleeps))
+            .at(0, begin + wait + 100, Switch(thread, IDLE, Dies));
+    }
+    assert_eq!(machine.ended().waited_ns, 1_220);
+    assert_eq!(machine.cpu(0).most_of_one, 900);
+}
+
 #[test]
 fn what_the_hypervisor_had_the_task_before_had_not() {
-    let machine = Machine::new();
+    let machine = HarnessMachine::new();
     machine
         .stolen(0, 5_000)
         .at(0, 100, Switch(IDLE, OTHER, Preempted))
@@ -135,7 +174,7 @@ fn what_the_hypervisor_had_the_task_before_had_not() {
 
 #[test]
 fn a_quota_is_nobodys_turn() {
-    let machine = Machine::new();
+    let machine = HarnessMachine::new();
     machine
         .at(0, 100, Wakes(1, false))
         .at(0, 100, Switch(IDLE, 1, Sleeps))
@@ -149,7 +188,7 @@ fn a_quota_is_nobodys_turn() {
 
 #[test]
 fn a_departure_that_was_missed_is_unknown_and_blames_nobody() {
-    let machine = Machine::new();
+    let machine = HarnessMachine::new();
     machine
         .at(0, 100, Wakes(1, false))
         .at(0, 100, Switch(IDLE, 1, Sleeps))
@@ -166,7 +205,7 @@ fn a_departure_that_was_missed_is_unknown_and_blames_nobody() {
 
 #[test]
 fn an_arrival_that_was_missed_is_unknown_since_the_last_turn() {
-    let machine = Machine::new();
+    let machine = HarnessMachine::new();
     machine
         .at(0, 50, Switch(IDLE, OTHER, Preempted))
         .at(0, 100, Wakes(1, false))
@@ -188,7 +227,7 @@ fn an_arrival_that_was_missed_is_unknown_since_the_last_turn() {
 
 #[test]
 fn a_wake_up_after_a_missed_departure_begins_a_wait() {
-    let machine = Machine::new();
+    let machine = HarnessMachine::new();
     machine
         .at(0, 100, Wakes(1, false))
         .at(0, 100, Switch(IDLE, 1, Sleeps))
@@ -202,7 +241,7 @@ fn a_wake_up_after_a_missed_departure_begins_a_wait() {
 
 #[test]
 fn whose_fork_was_missed_is_none_of_the_family() {
-    let machine = Machine::new();
+    let machine = HarnessMachine::new();
     // 1 creates 1000, and no event shows it. So 1000 is one of the others, and nothing breaks.
     machine
         .at(0, 100, Wakes(1, false))
@@ -216,7 +255,7 @@ fn whose_fork_was_missed_is_none_of_the_family() {
 /// with its holder, and no wait is lost.
 #[test]
 fn a_lock_that_cannot_be_had_is_counted_and_stays_whose_it_is() {
-    let machine = Machine::new();
+    let machine = HarnessMachine::new();
     let contended = || machine.cpu(0).contended;
     machine
         .at(0, 50, Switch(IDLE, OTHER, Preempted))

@@ -9,25 +9,25 @@ use proptest::test_runner::TestRunner;
 use super::harness::{Handlers, Happens, PIECES, TOLD_FROM_NS, VCPUS, Who, id};
 use crate::gate::piece_kind::PieceKind;
 use crate::gate::pieces::{LostPiece, LostPieces};
-use crate::gate::state::VcpuState;
-use crate::gate::{VcpuBooks, VcpuId};
+use crate::gate::state::VcpuThreadState;
+use crate::gate::{GateVcpuId, VcpuBooks};
 
 const CPUS: usize = 3;
 /// Number of turns of one wait on one CPU that are reported: GATE_TURNS.
 const TURNS: usize = 16;
 /// GATE_CULPRITS.
 const CULPRITS: usize = 8;
-const SLEEPS: [VcpuState; 4] = [
-    VcpuState::Halted,
-    VcpuState::Blocked,
-    VcpuState::InVmm,
-    VcpuState::Asleep,
+const SLEEPS: [VcpuThreadState; 4] = [
+    VcpuThreadState::Halted,
+    VcpuThreadState::Blocked,
+    VcpuThreadState::InVmm,
+    VcpuThreadState::Asleep,
 ];
 
 /// A part of a vCPU's life in one state.
 #[derive(Debug, Clone, Copy)]
 struct Stretch {
-    state: VcpuState,
+    state: VcpuThreadState,
     begin: u64,
     end: u64,
     /// The CPU for which it waits.
@@ -41,7 +41,7 @@ struct Stretch {
 
 /// A task that had a CPU, as a culprit: its name, and its id if it is a vCPU. Another vCPU may have
 /// its place.
-type Had = (String, Option<VcpuId>);
+type Had = (String, Option<GateVcpuId>);
 
 #[derive(Debug, Default)]
 struct Life {
@@ -59,7 +59,7 @@ struct Life {
 /// The state of a vCPU while the life is made.
 #[derive(Debug, Clone, Copy)]
 struct Doing {
-    state: VcpuState,
+    state: VcpuThreadState,
     since: u64,
     cpu: usize,
     throttled: bool,
@@ -86,7 +86,7 @@ fn life(steps: &[[u16; 4]], names: u8) -> Life {
         let at = doing[place as usize];
         let mut becomes = |place: u32, state, cpu, throttled| {
             let at = &mut doing[place as usize];
-            let preempted = at.is_some_and(|at| at.state == VcpuState::Running);
+            let preempted = at.is_some_and(|at| at.state == VcpuThreadState::Running);
             let before = at.replace(Doing {
                 state,
                 since: now,
@@ -103,7 +103,7 @@ fn life(steps: &[[u16; 4]], names: u8) -> Life {
                     cpu: before.cpu,
                     throttled: before.throttled,
                     preempted: before.preempted,
-                    is_last: state != VcpuState::Waiting,
+                    is_last: state != VcpuThreadState::Waiting,
                 });
             }
         };
@@ -113,7 +113,7 @@ fn life(steps: &[[u16; 4]], names: u8) -> Life {
         };
         match (what % 4, at.map(|at| (at.state, at.cpu))) {
             // It has ended, and another vCPU gets its place.
-            (_, Some((VcpuState::Ended, _))) => {
+            (_, Some((VcpuThreadState::Ended, _))) => {
                 last_id += 1;
                 ids[place as usize] = last_id;
                 let lives = &mut life.vcpus[place as usize];
@@ -121,7 +121,7 @@ fn life(steps: &[[u16; 4]], names: u8) -> Life {
                 lives.push(Vec::new());
                 life.ids[place as usize].push(last_id);
                 doing[place as usize] = Some(Doing {
-                    state: VcpuState::Unseen,
+                    state: VcpuThreadState::Unseen,
                     since: now,
                     cpu,
                     throttled: false,
@@ -132,13 +132,14 @@ fn life(steps: &[[u16; 4]], names: u8) -> Life {
                     vcpu: place,
                     tgid: 1,
                     id: last_id,
+                    has_cpu: false,
                 });
             }
             // It is moved.
-            (0, Some((VcpuState::Waiting, from))) => {
+            (0, Some((VcpuThreadState::Waiting, from))) => {
                 let to = (from + 1) % CPUS;
                 let throttled = at.is_some_and(|at| at.throttled);
-                becomes(place, VcpuState::Waiting, to, throttled);
+                becomes(place, VcpuThreadState::Waiting, to, throttled);
                 life.events.push(Happens::Moves {
                     cpu: from as u32,
                     now,
@@ -151,9 +152,12 @@ fn life(steps: &[[u16; 4]], names: u8) -> Life {
             }
             // It is woken, or begins to exist.
             (1 | 0, state)
-                if !matches!(state, Some((VcpuState::Waiting | VcpuState::Running, _))) =>
+                if !matches!(
+                    state,
+                    Some((VcpuThreadState::Waiting | VcpuThreadState::Running, _))
+                ) =>
             {
-                becomes(place, VcpuState::Waiting, cpu, throttled);
+                becomes(place, VcpuThreadState::Waiting, cpu, throttled);
                 life.events.push(Happens::Wakes {
                     cpu: cpu as u32,
                     now,
@@ -164,7 +168,7 @@ fn life(steps: &[[u16; 4]], names: u8) -> Life {
             _ => {
                 let prev = has[cpu];
                 let next = match (what % 3, at) {
-                    (0, Some(at)) if at.state == VcpuState::Waiting && at.cpu == cpu => {
+                    (0, Some(at)) if at.state == VcpuThreadState::Waiting && at.cpu == cpu => {
                         Who::Vcpu(place)
                     }
                     (1, _) => Who::Idle,
@@ -178,15 +182,15 @@ fn life(steps: &[[u16; 4]], names: u8) -> Life {
                 }
                 let state = match other % 7 {
                     number @ 0..4 => SLEEPS[usize::from(number)],
-                    4 => VcpuState::Ended,
-                    _ => VcpuState::Waiting,
+                    4 => VcpuThreadState::Ended,
+                    _ => VcpuThreadState::Waiting,
                 };
-                let throttled = throttled && state == VcpuState::Waiting;
+                let throttled = throttled && state == VcpuThreadState::Waiting;
                 if let Who::Vcpu(prev) = prev {
                     becomes(prev, state, cpu, throttled);
                 }
                 if let Who::Vcpu(next) = next {
-                    becomes(next, VcpuState::Running, cpu, false);
+                    becomes(next, VcpuThreadState::Running, cpu, false);
                 }
                 life.events.push(Happens::Switch {
                     cpu: cpu as u32,
@@ -224,7 +228,7 @@ fn truth(life: &Life, place: u32, stretches: &[Stretch]) -> Truth {
     };
     let mut waited = 0;
     for stretch in stretches {
-        if stretch.state != VcpuState::Waiting {
+        if stretch.state != VcpuThreadState::Waiting {
             continue;
         }
         waited += stretch.end - stretch.begin;
@@ -276,7 +280,7 @@ fn named(books: &VcpuBooks) -> Vec<(Had, u64)> {
 fn hold(books: &VcpuBooks, life: &Life, place: u32, stretches: &[Stretch]) {
     assert!(books.balance(), "{books:?}");
     let truth = truth(life, place, stretches);
-    for state in VcpuState::ALL {
+    for state in VcpuThreadState::ALL {
         let of_state = stretches.iter().filter(|stretch| stretch.state == state);
         let spent: u64 = of_state.map(|stretch| stretch.end - stretch.begin).sum();
         assert_eq!(books.spent_ns(state), spent, "{state:?}");
@@ -366,13 +370,13 @@ fn hold_pieces(kept: &LostPieces, life: &Life, place: u32, number: usize) {
         let length = stretch.end - stretch.begin;
         // Earlier pieces may be kept or not.
         if whole_from > 0 && stretch.begin <= whole_from {
-            if stretch.state == VcpuState::Waiting {
+            if stretch.state == VcpuThreadState::Waiting {
                 waited = if stretch.is_last { 0 } else { waited + length };
             }
             continue;
         }
         let is_told = match stretch.state {
-            VcpuState::Waiting => {
+            VcpuThreadState::Waiting => {
                 waited += length;
                 let is_told = waited >= TOLD_FROM_NS || !stretch.is_last;
                 if stretch.is_last {
@@ -380,7 +384,7 @@ fn hold_pieces(kept: &LostPieces, life: &Life, place: u32, number: usize) {
                 }
                 is_told
             }
-            VcpuState::Blocked => length >= TOLD_FROM_NS,
+            VcpuThreadState::Blocked => length >= TOLD_FROM_NS,
             _ => false,
         };
         if !is_told {
@@ -393,10 +397,10 @@ fn hold_pieces(kept: &LostPieces, life: &Life, place: u32, number: usize) {
         for piece in &of_it {
             assert_eq!(piece.cpu as usize, stretch.cpu, "{piece:?}");
             let is_fit = match piece.kind {
-                PieceKind::Blocked => stretch.state == VcpuState::Blocked,
+                PieceKind::Blocked => stretch.state == VcpuThreadState::Blocked,
                 PieceKind::Throttled | PieceKind::Unsure => stretch.throttled || is_urgent,
                 PieceKind::Unknown | PieceKind::Ran | PieceKind::Idle => {
-                    stretch.state == VcpuState::Waiting && !stretch.throttled
+                    stretch.state == VcpuThreadState::Waiting && !stretch.throttled
                 }
             };
             assert!(is_fit, "{piece:?} {stretch:?}");
@@ -438,7 +442,7 @@ proptest! {
             for place in 1..=VCPUS {
                 let books = handlers.books(place);
                 hold(&books, &life, place, life.vcpus[place as usize].last().unwrap());
-                still += u32::from(books.state == VcpuState::Waiting);
+                still += u32::from(books.state == VcpuThreadState::Waiting);
             }
             assert_eq!(waiting, still);
             let pieces = handlers.pieces();

@@ -1,13 +1,14 @@
 //! Runs the handlers by BPF_PROG_RUN over a stream of events, and reads their counts.
 
+use std::cell::RefCell;
 use std::os::fd::AsFd;
 
 use libbpf_rs::{Object, ObjectBuilder, ProgramInput};
 
 use crate::gate::pieces::{LostPieces, Rings};
-use crate::gate::state::VcpuState;
+use crate::gate::state::VcpuThreadState;
 use crate::gate::wire::{self, WireVcpu};
-use crate::gate::{VcpuBooks, VcpuId};
+use crate::gate::{GateVcpuId, VcpuBooks};
 use crate::mapped_array::MappedArray;
 use crate::maps::Maps;
 use crate::plain::{self, Plain};
@@ -24,7 +25,7 @@ pub(super) const PIECES: u32 = 4096;
 const ROOM: usize = 64;
 
 /// Number of words of `struct happened` there.
-const WORDS: usize = 14;
+const WORDS: usize = 18;
 
 /// The task that has a CPU, or comes to one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -95,7 +96,7 @@ pub(super) enum Happens {
         cpu: u32,
         now: u64,
         prev: Who,
-        state: VcpuState,
+        state: VcpuThreadState,
         throttled: bool,
         /// How long the groups of the tasks that leave and come have been throttled so far.
         throttles: u64,
@@ -122,15 +123,43 @@ pub(super) enum Happens {
         vcpu: u32,
         tgid: u64,
         id: u32,
+        has_cpu: bool,
     },
+    /// A walk finds the vCPU. `is_ready`: the vCPU has a CPU, or is on a run queue.
+    Confirms {
+        now: u64,
+        vcpu: u32,
+        has_cpu: bool,
+        is_ready: bool,
+    },
+    /// The vCPU leaves a CPU without an event.
+    LeavesUnseen { vcpu: u32 },
 }
 
 impl Happens {
-    /// Returns the words of `struct happened` of `bpf/gate_test.bpf.c`.
-    fn words(self) -> [u64; WORDS] {
+    /// Returns the words of `struct happened` of `bpf/gate_test.bpf.c`, or `None` if the handlers
+    /// get no event. `left` counts how often the thread at each place has left a CPU.
+    fn sent(self, left: &mut [u64]) -> Option<[u64; WORDS]> {
+        if let Happens::Switch {
+            prev: Who::Vcpu(vcpu),
+            ..
+        }
+        | Happens::LeavesUnseen { vcpu } = self
+        {
+            left[vcpu as usize] += 1;
+        }
+        let mut words = self.words()?;
+        let count = |place: u64| left[place as usize];
+        let [.., of_vcpu, of_next, _, _] = &mut words;
+        (*of_vcpu, *of_next) = (count(*of_vcpu), count(*of_next));
+        Some(words)
+    }
+
+    /// Returns the words of [`Happens::sent`], with places instead of the counts of departures.
+    fn words(self) -> Option<[u64; WORDS]> {
         let vcpu = |place| Who::Vcpu(place).place();
         let urgent = |who: Who| u64::from(who.is_urgent());
-        match self {
+        Some(match self {
             Happens::Switch {
                 cpu,
                 now,
@@ -154,6 +183,10 @@ impl Happens {
                 prev.is_ordinary().into(),
                 urgent(prev),
                 0,
+                prev.place(),
+                next.place(),
+                0,
+                0,
             ],
             Happens::Wakes {
                 cpu,
@@ -174,6 +207,10 @@ impl Happens {
                 0,
                 0,
                 urgent(Who::Vcpu(place)),
+                0,
+                place.into(),
+                0,
+                0,
                 0,
             ],
             Happens::Moves {
@@ -197,12 +234,17 @@ impl Happens {
                 runs.is_ordinary().into(),
                 0,
                 to.into(),
+                0,
+                0,
+                0,
+                0,
             ],
             Happens::Begins {
                 now,
                 vcpu: place,
                 tgid,
                 id,
+                has_cpu,
             } => [
                 3,
                 0,
@@ -218,8 +260,26 @@ impl Happens {
                 0,
                 0,
                 id.into(),
+                place.into(),
+                0,
+                has_cpu.into(),
+                0,
             ],
-        }
+            Happens::Confirms {
+                now,
+                vcpu: place,
+                has_cpu,
+                is_ready,
+            } => {
+                let mut words = [0; WORDS];
+                words[0] = 4;
+                words[2] = now;
+                words[3] = vcpu(place);
+                words[14..].copy_from_slice(&[place.into(), 0, has_cpu.into(), is_ready.into()]);
+                words
+            }
+            Happens::LeavesUnseen { .. } => return None,
+        })
     }
 }
 
@@ -234,6 +294,8 @@ pub(super) struct Handlers {
     object: Object,
     /// Number of pieces that each CPU keeps.
     room: u32,
+    /// How often the thread at each place has left a CPU.
+    left: RefCell<Vec<u64>>,
 }
 
 impl Handlers {
@@ -250,13 +312,18 @@ impl Handlers {
             }
         }
         let object = open.load().unwrap();
-        let handlers = Handlers { object, room };
+        let handlers = Handlers {
+            object,
+            room,
+            left: RefCell::default(),
+        };
         handlers.reset();
         handlers
     }
 
     /// Forgets everything. A vCPU's id is its place until it begins.
     pub(super) fn reset(&self) {
+        self.left.replace(vec![0; VCPUS as usize + 1]);
         for place in 0..=VCPUS {
             let vcpu = WireVcpu {
                 id: place,
@@ -309,11 +376,14 @@ impl Handlers {
     }
 
     fn run(&self, events: &[Happens]) {
+        let mut left = self.left.borrow_mut();
+        let events = events.iter().filter_map(|event| event.sent(&mut left));
+        let events: Vec<[u64; WORDS]> = events.collect();
         for part in events.chunks(ROOM) {
             let mut sent = Sent([0; 1 + ROOM * WORDS]);
             sent.0[0] = part.len() as u64;
             for (words, event) in sent.0[1..].chunks_exact_mut(WORDS).zip(part) {
-                words.copy_from_slice(&event.words());
+                words.copy_from_slice(event);
             }
             self.object.set("stream", 0, plain::bytes(&sent)).unwrap();
             let mut programs = self.object.progs_mut();
@@ -362,6 +432,6 @@ pub(super) fn named(books: &VcpuBooks) -> Vec<(String, u64)> {
 }
 
 /// Returns the id of a culprit.
-pub(super) fn id(number: u32) -> VcpuId {
-    VcpuId(number)
+pub(super) fn id(number: u32) -> GateVcpuId {
+    GateVcpuId(number)
 }

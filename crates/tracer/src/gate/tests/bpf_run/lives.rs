@@ -2,9 +2,9 @@
 
 use super::harness::{Handlers, Happens, PIECES, Who, id, named};
 use crate::gate::piece_kind::PieceKind;
-use crate::gate::state::VcpuState;
+use crate::gate::state::VcpuThreadState;
 
-fn switch(now: u64, prev: Who, state: VcpuState, next: Who) -> Happens {
+fn switch(now: u64, prev: Who, state: VcpuThreadState, next: Who) -> Happens {
     Happens::Switch {
         cpu: 0,
         now,
@@ -26,18 +26,18 @@ const NAMESAKE: Who = Who::Namesake(2);
 fn who_had_the_cpu_while_a_vcpu_waited_is_named_turn_by_turn() {
     let handlers = Handlers::new(PIECES);
     handlers.happen(&[
-        switch(100, A, VcpuState::Unseen, VCPU),
-        switch(150, VCPU, VcpuState::Waiting, A),
-        switch(160, A, VcpuState::Unseen, B),
-        switch(190, B, VcpuState::Unseen, A),
-        switch(195, A, VcpuState::Unseen, VCPU),
-        switch(215, VCPU, VcpuState::Halted, Who::Idle),
+        switch(100, A, VcpuThreadState::Unseen, VCPU),
+        switch(150, VCPU, VcpuThreadState::Waiting, A),
+        switch(160, A, VcpuThreadState::Unseen, B),
+        switch(190, B, VcpuThreadState::Unseen, A),
+        switch(195, A, VcpuThreadState::Unseen, VCPU),
+        switch(215, VCPU, VcpuThreadState::Halted, Who::Idle),
     ]);
     let books = handlers.books(1);
     assert_eq!(named(&books), [("a".to_owned(), 15), ("b".to_owned(), 30)]);
-    assert_eq!(books.spent_ns(VcpuState::Running), 70);
-    assert_eq!(books.spent_ns(VcpuState::Waiting), 45);
-    assert_eq!(books.state, VcpuState::Halted);
+    assert_eq!(books.spent_ns(VcpuThreadState::Running), 70);
+    assert_eq!(books.spent_ns(VcpuThreadState::Waiting), 45);
+    assert_eq!(books.state, VcpuThreadState::Halted);
     assert_eq!((books.first_mono_ns, books.since_mono_ns), (100, 215));
     assert_eq!(books.waits.count(), 1);
     assert!(books.balance());
@@ -47,10 +47,10 @@ fn who_had_the_cpu_while_a_vcpu_waited_is_named_turn_by_turn() {
 fn a_vcpu_of_another_vm_is_told_from_a_task_of_its_name() {
     let handlers = Handlers::new(PIECES);
     handlers.happen(&[
-        switch(100, A, VcpuState::Unseen, VCPU),
-        switch(150, VCPU, VcpuState::Waiting, OTHER),
-        switch(180, OTHER, VcpuState::Halted, NAMESAKE),
-        switch(187, NAMESAKE, VcpuState::Unseen, VCPU),
+        switch(100, A, VcpuThreadState::Unseen, VCPU),
+        switch(150, VCPU, VcpuThreadState::Waiting, OTHER),
+        switch(180, OTHER, VcpuThreadState::Halted, NAMESAKE),
+        switch(187, NAMESAKE, VcpuThreadState::Unseen, VCPU),
     ]);
     let books = handlers.books(1);
     let had: Vec<_> = books.culprits.iter().map(|it| (it.vcpu, it.ns)).collect();
@@ -66,16 +66,16 @@ fn where_the_cpu_idles_nobody_is_blamed_and_a_throttle_is_one_only_if_it_was_see
             cpu: 0,
             now: 150,
             prev: VCPU,
-            state: VcpuState::Waiting,
+            state: VcpuThreadState::Waiting,
             throttled,
             throttles: 0,
             next: Who::Idle,
         };
         handlers.happen(&[
-            switch(100, A, VcpuState::Unseen, VCPU),
+            switch(100, A, VcpuThreadState::Unseen, VCPU),
             leaves,
-            switch(180, Who::Idle, VcpuState::Unseen, A),
-            switch(185, A, VcpuState::Unseen, VCPU),
+            switch(180, Who::Idle, VcpuThreadState::Unseen, A),
+            switch(185, A, VcpuThreadState::Unseen, VCPU),
         ]);
         let books = handlers.books(1);
         let parts = (books.idle_ns, books.throttled_ns, books.unsure_ns);
@@ -97,23 +97,23 @@ fn where_the_cpu_idles_nobody_is_blamed_and_a_throttle_is_one_only_if_it_was_see
 fn events_that_were_missed_are_time_that_nobody_saw() {
     let handlers = Handlers::new(PIECES);
     handlers.happen(&[
-        switch(100, A, VcpuState::Unseen, VCPU),
+        switch(100, A, VcpuThreadState::Unseen, VCPU),
         // It left unseen.
-        switch(200, A, VcpuState::Unseen, VCPU),
-        switch(230, VCPU, VcpuState::Halted, Who::Idle),
+        switch(200, A, VcpuThreadState::Unseen, VCPU),
+        switch(230, VCPU, VcpuThreadState::Halted, Who::Idle),
         // It was woken and came unseen.
-        switch(300, VCPU, VcpuState::Waiting, A),
+        switch(300, VCPU, VcpuThreadState::Waiting, A),
         // It came unseen.
-        switch(400, VCPU, VcpuState::Halted, A),
+        switch(400, VCPU, VcpuThreadState::Halted, A),
         // It was woken unseen, so it is unknown since when it could have run.
-        switch(460, A, VcpuState::Unseen, VCPU),
-        switch(470, VCPU, VcpuState::Ended, A),
+        switch(460, A, VcpuThreadState::Unseen, VCPU),
+        switch(470, VCPU, VcpuThreadState::Ended, A),
     ]);
     let books = handlers.books(1);
-    assert_eq!(books.spent_ns(VcpuState::Unseen), 100 + 70 + 100 + 60);
-    assert_eq!(books.spent_ns(VcpuState::Running), 30 + 10);
-    assert_eq!(books.spent_ns(VcpuState::Halted), 0);
-    assert_eq!(books.state, VcpuState::Ended);
+    assert_eq!(books.spent_ns(VcpuThreadState::Unseen), 100 + 70 + 100 + 60);
+    assert_eq!(books.spent_ns(VcpuThreadState::Running), 30 + 10);
+    assert_eq!(books.spent_ns(VcpuThreadState::Halted), 0);
+    assert_eq!(books.state, VcpuThreadState::Ended);
     assert!(books.culprits.is_empty() && books.balance(), "{books:?}");
     assert!(handlers.waiting().iter().all(|waiting| *waiting == 0));
 }
@@ -122,8 +122,8 @@ fn events_that_were_missed_are_time_that_nobody_saw() {
 fn whoever_has_no_room_among_the_names_is_in_the_rest() {
     let handlers = Handlers::new(PIECES);
     let mut events = vec![
-        switch(0, A, VcpuState::Unseen, VCPU),
-        switch(10, VCPU, VcpuState::Waiting, Who::Task(b'a')),
+        switch(0, A, VcpuThreadState::Unseen, VCPU),
+        switch(10, VCPU, VcpuThreadState::Waiting, Who::Task(b'a')),
     ];
     // Tasks a to l have 1 to 12 us.
     let mut now = 10;
@@ -133,7 +133,12 @@ fn whoever_has_no_room_among_the_names_is_in_the_rest() {
             b'l' => VCPU,
             _ => Who::Task(letter + 1),
         };
-        events.push(switch(now, Who::Task(letter), VcpuState::Unseen, next));
+        events.push(switch(
+            now,
+            Who::Task(letter),
+            VcpuThreadState::Unseen,
+            next,
+        ));
     }
     handlers.happen(&events);
     let books = handlers.books(1);
@@ -151,8 +156,8 @@ fn whoever_comes_late_and_in_turns_with_others_has_a_name_before_those_who_had_m
     // Tasks a to h have 8 s to 1 s, once.
     let second = 1_000_000_000;
     let mut events = vec![
-        switch(0, A, VcpuState::Unseen, VCPU),
-        switch(10, VCPU, VcpuState::Waiting, Who::Task(b'a')),
+        switch(0, A, VcpuThreadState::Unseen, VCPU),
+        switch(10, VCPU, VcpuThreadState::Waiting, Who::Task(b'a')),
     ];
     let mut now = 10;
     for (letter, seconds) in (b'a'..=b'h').zip((1..=8).rev()) {
@@ -161,14 +166,29 @@ fn whoever_comes_late_and_in_turns_with_others_has_a_name_before_those_who_had_m
             b'h' => VCPU,
             _ => Who::Task(letter + 1),
         };
-        events.push(switch(now, Who::Task(letter), VcpuState::Unseen, next));
+        events.push(switch(
+            now,
+            Who::Task(letter),
+            VcpuThreadState::Unseen,
+            next,
+        ));
     }
     // An hour later i and j begin to take the CPU from the vCPU, 1 ms each, with one wait for each.
     now += 3600 * second;
     for letter in [b'i', b'j'].into_iter().cycle().take(20) {
-        events.push(switch(now, VCPU, VcpuState::Waiting, Who::Task(letter)));
+        events.push(switch(
+            now,
+            VCPU,
+            VcpuThreadState::Waiting,
+            Who::Task(letter),
+        ));
         now += 1_000_000;
-        events.push(switch(now, Who::Task(letter), VcpuState::Unseen, VCPU));
+        events.push(switch(
+            now,
+            Who::Task(letter),
+            VcpuThreadState::Unseen,
+            VCPU,
+        ));
     }
     handlers.happen(&events);
     let books = handlers.books(1);
@@ -185,14 +205,24 @@ fn whoever_comes_late_and_in_turns_with_others_has_a_name_before_those_who_had_m
 fn two_that_come_in_turns_where_one_place_is_left_both_get_one() {
     let handlers = Handlers::new(PIECES);
     // Tasks a to h have 1 ms each within one second. Then i and j have 0.1 ms each, in turns.
-    let mut events = vec![switch(0, A, VcpuState::Unseen, VCPU)];
+    let mut events = vec![switch(0, A, VcpuThreadState::Unseen, VCPU)];
     let mut now = 10;
     let lengths = (b'a'..=b'h').map(|letter| (letter, 1_000_000));
     let turns = [(b'i', 100_000), (b'j', 100_000)];
     for (letter, ns) in lengths.chain(turns.into_iter().cycle().take(100)) {
-        events.push(switch(now, VCPU, VcpuState::Waiting, Who::Task(letter)));
+        events.push(switch(
+            now,
+            VCPU,
+            VcpuThreadState::Waiting,
+            Who::Task(letter),
+        ));
         now += ns;
-        events.push(switch(now, Who::Task(letter), VcpuState::Unseen, VCPU));
+        events.push(switch(
+            now,
+            Who::Task(letter),
+            VcpuThreadState::Unseen,
+            VCPU,
+        ));
     }
     handlers.happen(&events);
     let books = handlers.books(1);
@@ -211,17 +241,17 @@ fn a_quota_that_ran_out_meanwhile_lets_nobody_be_blamed() {
         cpu: 0,
         now: 300,
         prev: A,
-        state: VcpuState::Unseen,
+        state: VcpuThreadState::Unseen,
         throttled: false,
         // Its group was throttled while it waited, and no longer is.
         throttles: 1,
         next: VCPU,
     };
     handlers.happen(&[
-        switch(100, A, VcpuState::Unseen, VCPU),
-        switch(150, VCPU, VcpuState::Waiting, A),
-        switch(200, A, VcpuState::Unseen, Who::Idle),
-        switch(250, Who::Idle, VcpuState::Unseen, A),
+        switch(100, A, VcpuThreadState::Unseen, VCPU),
+        switch(150, VCPU, VcpuThreadState::Waiting, A),
+        switch(200, A, VcpuThreadState::Unseen, Who::Idle),
+        switch(250, Who::Idle, VcpuThreadState::Unseen, A),
         comes,
     ]);
     let books = handlers.books(1);
@@ -237,20 +267,20 @@ fn a_wait_that_was_moved_unseen_is_nobodys() {
     let handlers = Handlers::new(PIECES);
     let mut now = 100_000;
     let mut events = vec![
-        switch(100, A, VcpuState::Unseen, VCPU),
-        switch(now, VCPU, VcpuState::Waiting, A),
+        switch(100, A, VcpuThreadState::Unseen, VCPU),
+        switch(now, VCPU, VcpuThreadState::Waiting, A),
     ];
     // More turns than are kept, each long enough to be stored when it is overwritten.
     for (prev, next) in [(A, B), (B, A)].into_iter().cycle().take(40) {
         now += 30_000;
-        events.push(switch(now, prev, VcpuState::Unseen, next));
+        events.push(switch(now, prev, VcpuThreadState::Unseen, next));
     }
     // It comes on another CPU, and its move was not seen.
     events.push(Happens::Switch {
         cpu: 1,
         now,
         prev: A,
-        state: VcpuState::Unseen,
+        state: VcpuThreadState::Unseen,
         throttled: false,
         throttles: 0,
         next: VCPU,
@@ -270,12 +300,12 @@ fn a_wait_that_was_moved_unseen_is_nobodys() {
 fn what_a_throttled_wait_holds_beyond_the_turns_that_are_kept_is_unsure() {
     let handlers = Handlers::new(PIECES);
     let mut events = vec![
-        switch(100, A, VcpuState::Unseen, VCPU),
+        switch(100, A, VcpuThreadState::Unseen, VCPU),
         Happens::Switch {
             cpu: 0,
             now: 150,
             prev: VCPU,
-            state: VcpuState::Waiting,
+            state: VcpuThreadState::Waiting,
             throttled: true,
             throttles: 0,
             next: A,
@@ -283,9 +313,9 @@ fn what_a_throttled_wait_holds_beyond_the_turns_that_are_kept_is_unsure() {
     ];
     for turn in 0..40 {
         let (prev, next) = if turn % 2 == 0 { (A, B) } else { (B, A) };
-        events.push(switch(160 + turn * 10, prev, VcpuState::Unseen, next));
+        events.push(switch(160 + turn * 10, prev, VcpuThreadState::Unseen, next));
     }
-    events.push(switch(600, A, VcpuState::Unseen, VCPU));
+    events.push(switch(600, A, VcpuThreadState::Unseen, VCPU));
     handlers.happen(&events);
     let books = handlers.books(1);
     assert_eq!((books.unsure_ns, books.unnamed_ns), (450, 0));
@@ -301,11 +331,12 @@ fn threads_of_its_own_vmm_are_its_own() {
             vcpu: 1,
             tgid: A.tid(),
             id: 1,
+            has_cpu: false,
         },
-        switch(100, A, VcpuState::Unseen, VCPU),
-        switch(150, VCPU, VcpuState::Waiting, A),
-        switch(170, A, VcpuState::Unseen, B),
-        switch(200, B, VcpuState::Unseen, VCPU),
+        switch(100, A, VcpuThreadState::Unseen, VCPU),
+        switch(150, VCPU, VcpuThreadState::Waiting, A),
+        switch(170, A, VcpuThreadState::Unseen, B),
+        switch(200, B, VcpuThreadState::Unseen, VCPU),
     ]);
     let books = handlers.books(1);
     let mut had: Vec<_> = books.culprits.iter().map(|it| (it.ns, it.is_own)).collect();
@@ -317,10 +348,10 @@ fn threads_of_its_own_vmm_are_its_own() {
 fn a_turn_that_nobody_saw_is_nobodys() {
     let handlers = Handlers::new(PIECES);
     handlers.happen(&[
-        switch(100, A, VcpuState::Unseen, VCPU),
-        switch(150, VCPU, VcpuState::Waiting, A),
-        switch(170, Who::Unseen, VcpuState::Unseen, B),
-        switch(200, B, VcpuState::Unseen, VCPU),
+        switch(100, A, VcpuThreadState::Unseen, VCPU),
+        switch(150, VCPU, VcpuThreadState::Waiting, A),
+        switch(170, Who::Unseen, VcpuThreadState::Unseen, B),
+        switch(200, B, VcpuThreadState::Unseen, VCPU),
     ]);
     let books = handlers.books(1);
     assert_eq!(named(&books), [("b".to_owned(), 30)]);
@@ -333,10 +364,10 @@ fn a_wait_as_long_as_a_bound_is_within_it() {
     let handlers = Handlers::new(PIECES);
     for (begin, length) in [(0, 1_000), (1_000_000, 1_001)] {
         handlers.happen(&[
-            switch(begin + 100, A, VcpuState::Unseen, VCPU),
-            switch(begin + 200, VCPU, VcpuState::Waiting, A),
-            switch(begin + 200 + length, A, VcpuState::Unseen, VCPU),
-            switch(begin + 50_000, VCPU, VcpuState::Halted, A),
+            switch(begin + 100, A, VcpuThreadState::Unseen, VCPU),
+            switch(begin + 200, VCPU, VcpuThreadState::Waiting, A),
+            switch(begin + 200 + length, A, VcpuThreadState::Unseen, VCPU),
+            switch(begin + 50_000, VCPU, VcpuThreadState::Halted, A),
         ]);
     }
     let waits = handlers.books(1).waits;
@@ -351,25 +382,26 @@ fn whoever_gets_a_place_has_nothing_of_who_had_it_and_is_another_culprit() {
         vcpu: 2,
         tgid: 1,
         id,
+        has_cpu: false,
     };
     let waits_for_it = |now| {
         [
-            switch(now, VCPU, VcpuState::Waiting, OTHER),
-            switch(now + 10, OTHER, VcpuState::Ended, VCPU),
+            switch(now, VCPU, VcpuThreadState::Waiting, OTHER),
+            switch(now + 10, OTHER, VcpuThreadState::Ended, VCPU),
         ]
     };
     let events = [
-        &[begins(90, 2), switch(100, A, VcpuState::Unseen, VCPU)][..],
+        &[begins(90, 2), switch(100, A, VcpuThreadState::Unseen, VCPU)][..],
         &waits_for_it(150),
         &[begins(200, 8)],
         &waits_for_it(250),
     ];
     let ended = handlers.happen(&events.concat());
     // It had its first 60 ns unseen, then 10 ns.
-    assert_eq!(ended[1].spent_ns(VcpuState::Running), 10);
+    assert_eq!(ended[1].spent_ns(VcpuThreadState::Running), 10);
     let last = handlers.books(2);
     assert_eq!((last.first_mono_ns, last.since_mono_ns), (200, 260));
-    assert_eq!(last.spent_ns(VcpuState::Running), 10);
+    assert_eq!(last.spent_ns(VcpuThreadState::Running), 10);
     let culprits = handlers.books(1).culprits;
     let culprits: Vec<_> = culprits.iter().map(|it| (it.vcpu, it.ns)).collect();
     assert_eq!(culprits, [(Some(id(2)), 10), (Some(id(8)), 10)]);
@@ -381,13 +413,13 @@ fn whoever_the_limit_of_real_time_tasks_lets_in_is_not_blamed() {
     const RT: Who = Who::Task(b'R');
     let handlers = Handlers::new(PIECES);
     handlers.happen(&[
-        switch(100, A, VcpuState::Unseen, URGENT),
+        switch(100, A, VcpuThreadState::Unseen, URGENT),
         // The limit of real-time tasks is reached.
-        switch(150, URGENT, VcpuState::Waiting, A),
-        switch(160, A, VcpuState::Unseen, Who::Idle),
-        switch(180, Who::Idle, VcpuState::Unseen, RT),
-        switch(220, RT, VcpuState::Unseen, URGENT),
-        switch(230, URGENT, VcpuState::Halted, B),
+        switch(150, URGENT, VcpuThreadState::Waiting, A),
+        switch(160, A, VcpuThreadState::Unseen, Who::Idle),
+        switch(180, Who::Idle, VcpuThreadState::Unseen, RT),
+        switch(220, RT, VcpuThreadState::Unseen, URGENT),
+        switch(230, URGENT, VcpuThreadState::Halted, B),
         // B holds a spin lock of the kernel meanwhile, and is blamed.
         Happens::Wakes {
             cpu: 0,
@@ -395,7 +427,7 @@ fn whoever_the_limit_of_real_time_tasks_lets_in_is_not_blamed() {
             vcpu: 2,
             throttled: false,
         },
-        switch(247, B, VcpuState::Unseen, URGENT),
+        switch(247, B, VcpuThreadState::Unseen, URGENT),
     ]);
     let books = handlers.books(2);
     let had = [("R".to_owned(), 40), ("b".to_owned(), 7)];
@@ -431,24 +463,28 @@ fn a_pause_is_unseen_from_its_begin_to_the_next_event() {
     };
     handlers.happen(&[
         // One vCPU runs, one waits, one sleeps.
-        switch(100, A, VcpuState::Unseen, VCPU),
-        on(1, switch(100, A, VcpuState::Unseen, OTHER)),
-        on(1, switch(150, OTHER, VcpuState::Waiting, A)),
-        on(2, switch(100, A, VcpuState::Unseen, third)),
-        on(2, switch(130, third, VcpuState::Halted, A)),
+        switch(100, A, VcpuThreadState::Unseen, VCPU),
+        on(1, switch(100, A, VcpuThreadState::Unseen, OTHER)),
+        on(1, switch(150, OTHER, VcpuThreadState::Waiting, A)),
+        on(2, switch(100, A, VcpuThreadState::Unseen, third)),
+        on(2, switch(130, third, VcpuThreadState::Halted, A)),
     ]);
     handlers.forget(200);
     handlers.happen(&[
-        switch(1_000, VCPU, VcpuState::Halted, B),
-        on(1, switch(1_000, B, VcpuState::Unseen, OTHER)),
-        on(2, switch(1_000, B, VcpuState::Unseen, third)),
-        on(1, switch(1_040, OTHER, VcpuState::Waiting, B)),
-        on(1, switch(1_050, B, VcpuState::Unseen, OTHER)),
+        switch(1_000, VCPU, VcpuThreadState::Halted, B),
+        on(1, switch(1_000, B, VcpuThreadState::Unseen, OTHER)),
+        on(2, switch(1_000, B, VcpuThreadState::Unseen, third)),
+        on(1, switch(1_040, OTHER, VcpuThreadState::Waiting, B)),
+        on(1, switch(1_050, B, VcpuThreadState::Unseen, OTHER)),
     ]);
     let spent = |place: u32| {
         let books = handlers.books(place);
         assert!(books.balance(), "{books:?}");
-        let states = [VcpuState::Running, VcpuState::Halted, VcpuState::Unseen];
+        let states = [
+            VcpuThreadState::Running,
+            VcpuThreadState::Halted,
+            VcpuThreadState::Unseen,
+        ];
         states.map(|state| books.spent_ns(state))
     };
     assert_eq!(spent(1), [100, 0, 800]);

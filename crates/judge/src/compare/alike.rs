@@ -1,0 +1,145 @@
+//! The design effect of consecutive windows: if a process is noisy for several windows, they show
+//! only one noisy time.
+//!
+//! Windows are modelled as a first-order autoregressive process. Its mean varies as much as that of
+//! fewer independent numbers: Bartlett, "Some aspects of the time-correlation problem", Journal of
+//! the Royal Statistical Society 98 (1935). The autocorrelation of a few numbers is too small by
+//! (1 + 3 rho) / n: Kendall, "Note on bias in the estimation of autocorrelation", Biometrika 41
+//! (1954).
+//!
+//! The autocorrelation is computed from ranks and from values, and the larger one counts. Ranks
+//! alone miss a run that is noisy only once: the order within the quiet windows hides it. Values
+//! alone miss all other windows if one value is huge. All figures are of the same windows, so a figure has
+//! at least the autocorrelation that a quarter of all figures exceeds.
+
+/// Largest autocorrelation. With a larger one, all windows are of one state.
+const MOST: f64 = 0.95;
+
+/// Returns the autocorrelation of the windows of two runs, 0 to [`MOST`]. The windows of each run are
+/// in the order of time.
+pub(super) fn autocorrelation(first: &[f64], second: &[f64]) -> f64 {
+    // Windows that differ by rounding alone are equal.
+    let rounded =
+        |run: &[f64]| -> Vec<f64> { run.iter().map(|it| f64::from(*it as f32)).collect() };
+    let (first, second) = (&rounded(first)[..], &rounded(second)[..]);
+    let ranks = ranks(first, second);
+    let by_ranks = of_runs(ranks.split_at(first.len()));
+    by_ranks.max(of_runs((first, second)))
+}
+
+/// Returns the autocorrelation that a quarter of all figures exceeds; 0 without figures.
+pub(super) fn common(mut autocorrelations: Vec<f64>) -> f64 {
+    autocorrelations.sort_unstable_by(f64::total_cmp);
+    let place = (0.75 * autocorrelations.len().saturating_sub(1) as f64).round() as usize;
+    autocorrelations.get(place).copied().unwrap_or(0.0)
+}
+
+/// Returns the number of windows with this autocorrelation that count as one independent window: 1
+/// or more.
+pub(super) fn alike(autocorrelation: f64) -> f64 {
+    (1.0 + autocorrelation) / (1.0 - autocorrelation)
+}
+
+fn of_runs(runs: (&[f64], &[f64])) -> f64 {
+    let (mut squares, mut products) = (0.0, 0.0);
+    for run in [runs.0, runs.1] {
+        let mean = run.iter().sum::<f64>() / run.len() as f64;
+        let strays: Vec<f64> = run.iter().map(|it| it - mean).collect();
+        squares += strays.iter().map(|it| it * it).sum::<f64>();
+        products += strays.windows(2).map(|it| it[0] * it[1]).sum::<f64>();
+    }
+    // All windows of a run are equal.
+    if squares <= 0.0 {
+        return 0.0;
+    }
+    let shorter = runs.0.len().min(runs.1.len()) as f64;
+    let found = products / squares;
+    ((found * shorter + 1.0) / (shorter - 3.0)).clamp(0.0, MOST)
+}
+
+/// Returns the rank of each number among all; equal numbers share the mean of their ranks.
+fn ranks(first: &[f64], second: &[f64]) -> Vec<f64> {
+    let all = [first, second].concat();
+    let mut order: Vec<usize> = (0..all.len()).collect();
+    order.sort_unstable_by(|a, b| all[*a].total_cmp(&all[*b]));
+    let mut ranks = vec![0.0; all.len()];
+    let mut before = 0;
+    for tied in order.chunk_by(|a, b| all[*a] == all[*b]) {
+        for place in tied {
+            ranks[*place] = before as f64 + (tied.len() - 1) as f64 / 2.0;
+        }
+        before += tied.len();
+    }
+    ranks
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::ranks::{Ranks, holm, p_of_all, ranks};
+
+    const TRIES: u64 = 2_000;
+    const WINDOWS: usize = 20;
+    /// Number of figures in one comparison: two runs of osnoise with all probes have about as many.
+    const FIGURES: usize = 14;
+    const ALPHA: f64 = 0.01;
+
+    /// Simulates the figures of one process, which is noisy or quiet for `dwell` windows on
+    /// average.
+    fn run(random: &mut fastrand::Rng, dwell: f64) -> [Vec<f64>; FIGURES] {
+        let mut figures = [(); FIGURES].map(|()| Vec::new());
+        let mut is_noisy = random.bool();
+        for _ in 0..WINDOWS {
+            for figure in &mut figures {
+                let level = if is_noisy { 3.0 } else { 1.0 };
+                figure.push(level * (0.9 + 0.2 * random.f64()));
+            }
+            is_noisy ^= random.f64() * dwell < 1.0;
+        }
+        figures
+    }
+
+    /// Returns the number of pairs of runs, of 2,000, in which some figure is different.
+    fn different(dwell: f64, factor: f64) -> u64 {
+        let mut random = fastrand::Rng::with_seed(8);
+        let tries = (0..TRIES).filter(|_| {
+            let (first, second) = (run(&mut random, dwell), run(&mut random, dwell));
+            let pairs = first.iter().zip(&second);
+            let ranks: Vec<Ranks> = pairs
+                .map(|(first, second)| {
+                    let second: Vec<f64> = second.iter().map(|it| factor * it).collect();
+                    ranks(first, &second).unwrap()
+                })
+                .collect();
+            let mut p = p_of_all(&ranks);
+            holm(&mut p);
+            p.iter().any(|p| *p < ALPHA)
+        });
+        tries.count() as u64
+    }
+
+    #[test]
+    fn the_common_autocorrelation_is_the_upper_quartile() {
+        assert_eq!(super::common(Vec::new()), 0.0);
+        assert_eq!(super::common(vec![0.5]), 0.5);
+        assert_eq!(super::common(vec![0.4, 0.1, 0.3, 0.2, 0.0]), 0.3);
+    }
+
+    #[test]
+    fn two_runs_of_one_process_hardly_ever_differ_however_long_it_is_noisy() {
+        for dwell in [2.0, 3.0, 5.0, 10.0] {
+            let different = different(dwell, 1.0);
+            println!("dwell {dwell}: {different} of {TRIES}");
+            // 2 % of 2,000 are 40, with a binomial deviation of sqrt(2,000 * 0.02 * 0.98) = 6.3;
+            // the bound is three deviations above.
+            assert!(different <= 59, "dwell {dwell}: {different}");
+        }
+    }
+
+    /// The test still finds a difference: independent windows that are all higher.
+    #[test]
+    fn a_difference_of_independent_windows_is_found() {
+        let found = different(2.0, 4.0);
+        println!("{found} of {TRIES}");
+        assert!(found > TRIES * 3 / 4, "{found}");
+    }
+}
