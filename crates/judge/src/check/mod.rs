@@ -3,7 +3,7 @@
 //! Some figures of a run are exact: its longest gap, its noise, the time of a share. An exact
 //! figure decides its limit, unless records were lost or unexplained time could exceed the limit. A
 //! percentile or a rate is a statement about future values, too. The number of values determines
-//! whether the run can decide such a limit ([`odds`]).
+//! whether the run can decide such a limit (`odds`).
 
 mod budget;
 mod estimate;
