@@ -1,4 +1,4 @@
-//! Gathers the rule files into one JSON text, so that the program needs no TOML reader.
+//! Converts the rule files to JSON, so that the program needs no TOML parser.
 
 use std::path::{Path, PathBuf};
 use std::{env, fs};
@@ -11,7 +11,7 @@ fn main() {
     }
 }
 
-/// Gathers the rules of a folder into a file with the same name.
+/// Writes the rules of a folder into one JSON file with the name of the folder.
 fn gather(from: &str) {
     println!("cargo::rerun-if-changed={from}");
     let mut rules = Map::new();

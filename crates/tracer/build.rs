@@ -31,9 +31,11 @@ fn main() {
         let built = SkeletonBuilder::new()
             .source(format!("src/bpf/{name}.bpf.c"))
             .obj(out.join(format!("{name}.bpf.o")))
-            // As a list of numbers, the object would take rustc longer than the rest of the crate.
+            // If the object were included as a list of numbers, rustc would need more time for it
+            // than for the rest of the crate.
             .reference_obj(true)
-            // 32-bit arithmetic and jumps, and atomics that return the old value (Linux 5.12).
+            // `v3` has 32-bit arithmetic and jumps, and atomics that return the old value (Linux
+            // 5.12).
             .clang_args(["-mcpu=v3", "-Wall", "-Werror", "-Wno-unused-function"])
             .build_and_generate(out.join(format!("{name}.skel.rs")));
         if let Err(error) = built {

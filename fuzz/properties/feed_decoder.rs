@@ -1,10 +1,11 @@
-//! What must hold for any bytes that claim to be a feed.
+//! Property that must hold for any bytes that claim to be a feed.
 
 use vmnoise_events::HostFrame;
 use vmnoise_feed::{FrameDecoder, FrameError, encode};
 
-/// Decodes these bytes without a panic, at once and in small pieces to the same end, and
-/// checks that each frame is one that a host could have written. Gives what they were.
+/// Decodes these bytes without a panic, once at a time and once in small pieces, with the same
+/// result. Checks that each frame is one that a host could have written. Returns all frames and
+/// errors.
 pub fn check(bytes: &[u8]) -> Vec<Result<HostFrame, FrameError>> {
     let mut found = Vec::new();
     FrameDecoder::new().push(bytes, &mut |one| found.push(one));

@@ -1,10 +1,10 @@
-//! What must hold for any bytes that claim to be a recording.
+//! Property that must hold for any bytes that claim to be a recording.
 
 use vmnoise_events::Event;
 use vmnoise_recording::{ReadError, RecordingEnd, RecordingReader, Writer};
 
-/// Reads these bytes without a panic, and checks that what is handed out is a
-/// stream that a writer takes and a reader gives back. Tells how they ended.
+/// Reads these bytes without a panic. Checks that a writer accepts the events, and that a reader
+/// returns them again. Returns the ending of the bytes.
 pub fn check(bytes: &[u8]) -> Result<RecordingEnd, ReadError> {
     let mut reader = RecordingReader::new(bytes)?;
     let mut events = Vec::new();

@@ -1,4 +1,4 @@
-//! Whether this machine can run a tier, checked with the tools that the tier uses; if not, why.
+//! Checks whether this machine can run a tier of tests, with the tools that the tier uses.
 
 use std::process::Command;
 
@@ -20,7 +20,7 @@ pub fn has_trace_processor() -> Ability {
     installed.map_err(|error| format!("Perfetto's trace processor: {error:#}"))
 }
 
-/// Checks that a program of a Debian package is installed.
+/// Checks that a program of a Debian package can be started.
 fn starts(program: &str, argument: &str, package: &str) -> Ability {
     match Command::new(program).arg(argument).output() {
         Ok(_) => Ok(()),
@@ -57,7 +57,7 @@ fn is_debian() -> bool {
     std::env::consts::ARCH == "x86_64" && release.lines().any(|line| line == "ID=debian")
 }
 
-/// Checks that a bare system can be made of Debian's packages, as a newcomer may have it.
+/// Checks that a minimal system of Debian packages can be built, similar to a new user's machine.
 pub fn can_bootstrap() -> Ability {
     if !is_debian() {
         return Err("the bare system is one of Debian for amd64, as this machine is".into());
@@ -86,7 +86,7 @@ pub fn can_contain() -> Ability {
     starts("runc", "--version", "Debian's package")
 }
 
-/// Checks that ranks of an MPI program can be started, directly and by Slurm.
+/// Checks that the ranks of an MPI program can be started, both directly and by Slurm.
 pub fn can_run_ranks() -> Ability {
     starts("mpicc", "--version", "Debian's package libopenmpi-dev")?;
     starts("mpirun", "--version", "Debian's package openmpi-bin")?;
@@ -94,14 +94,15 @@ pub fn can_run_ranks() -> Ability {
     starts("slurmctld", "-V", "Debian's package slurm-wlm")
 }
 
-/// Checks that Helm and Kustomize can be built, and that their output can be validated.
+/// Checks that Helm and Kustomize are installed or can be built, and that their output can be
+/// validated.
 pub fn can_render() -> Ability {
     starts("go", "version", "1.24 or later")?;
     go::install().map_err(|error| format!("Helm or Kustomize cannot be built: {error:#}"))?;
     installed(&[oracle::KUBERNETES])
 }
 
-/// Checks that a suite of Debian can be fetched.
+/// Checks that packages of a Debian suite can be fetched.
 pub fn can_reach(suite: &str) -> Ability {
     let program = ["--package", "vmnoise-labs", "--bin", "lab"];
     let output = Command::new(cargo())

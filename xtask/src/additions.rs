@@ -1,5 +1,6 @@
-//! The most frequent additions, one patch each (`xtask/additions`), as examples that are known to
-//! build. CONTRIBUTING.md lists the files that have to change, and the patch changes exactly these.
+//! Example patches for the most frequent additions (`xtask/additions`). Tests prove that the
+//! patched sources build. CONTRIBUTING.md lists the files that an addition must change, and the
+//! patch changes exactly these files.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -9,10 +10,10 @@ use std::process::Command;
 use crate::cargo;
 use crate::patch::{self, Patch};
 
-/// Copy of the tree in which they are built.
+/// Copy of the tree, in which the patched sources are built.
 const BUILT_IN: &str = "target/additions";
 
-/// Sections of CONTRIBUTING.md, and the most files that each may name.
+/// Sections of CONTRIBUTING.md, and the largest number of files that each may name.
 const SECTIONS: [(&str, usize); 2] = [("Adding a column", 5), ("Adding a share", 10)];
 
 fn root() -> PathBuf {
@@ -26,7 +27,7 @@ fn additions() -> Vec<Patch> {
     patches
 }
 
-/// Returns the files that a section of the document names.
+/// Returns the files that a section of CONTRIBUTING.md names.
 fn listed(section: &str) -> BTreeSet<PathBuf> {
     let document = fs::read_to_string(root().join("CONTRIBUTING.md")).unwrap();
     let heading = format!("\n## {section}\n");
@@ -51,11 +52,11 @@ fn an_addition_changes_what_the_document_lists_and_no_more() {
     }
 }
 
-/// Takes a minute on two CPUs.
+/// Tests that take about a minute on two CPUs.
 mod lab_full {
     use super::*;
 
-    /// Builds all additions together, with dependencies that are built already.
+    /// Builds the tree with all additions at once. Dependencies are not built again.
     #[test]
     fn with_the_additions_in_it_the_program_builds() {
         let (root, tree) = (root(), root().join(BUILT_IN));

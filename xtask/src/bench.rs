@@ -1,10 +1,10 @@
-//! Runs the benches one after the other. They print figures and assert nothing.
+//! Runs the benchmarks one after the other. They print figures and check nothing.
 
 use anyhow::Result;
 
 use crate::{cargo, run};
 
-/// Runs every bench of the workspace.
+/// Runs all benchmarks of the workspace.
 pub fn all() -> Result<()> {
     run(&cargo(), &["bench", "--workspace"])
 }

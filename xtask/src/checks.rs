@@ -6,18 +6,18 @@ use anyhow::{Context, Result};
 
 use crate::{cargo, run};
 
-/// Builds the documentation: links in it must have a target.
+/// Builds the documentation. Fails if a link has no target.
 pub fn documentation() -> Result<()> {
     run(&cargo(), &["doc", "--quiet", "--workspace", "--no-deps"])
 }
 
-/// Checks the format of all sources.
+/// Checks the format of all Rust and C sources.
 pub fn format() -> Result<()> {
     run(&cargo(), &["fmt", "--all", "--check"])?;
     c_format()
 }
 
-/// Checks the BPF programs and their headers by the `.clang-format` of the tree.
+/// Checks the format of the BPF programs and their headers, by the file `.clang-format`.
 fn c_format() -> Result<()> {
     let mut files = Vec::new();
     c_files(Path::new("crates"), &mut files)?;

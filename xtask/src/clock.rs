@@ -1,20 +1,20 @@
-//! Elapsed time and CPU time of a step of the gate.
+//! Measures the elapsed time and the CPU time of a step of the gate.
 
 use std::fs;
 use std::ops::AddAssign;
 use std::time::{Duration, Instant};
 
-/// Clock ticks per second in /proc: USER_HZ, 100 on every architecture that we build for
-/// (proc_pid_stat(5)).
+/// Clock ticks per second in /proc (proc_pid_stat(5)). USER_HZ is 100 on every architecture for
+/// which vmnoise is built.
 const TICKS: u64 = 100;
 
-/// Time that a step took.
+/// Time that a step of the gate took.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Spent {
-    /// Elapsed time.
+    /// Elapsed time of the step.
     pub wall: Duration,
-    /// CPU time of the child processes that ended meanwhile and were waited for, with their
-    /// children.
+    /// CPU time of the child processes that ended during the step and were waited for. Includes the
+    /// time of their own children.
     pub cpu: Duration,
 }
 
@@ -25,7 +25,7 @@ impl AddAssign for Spent {
     }
 }
 
-/// Start of a step.
+/// A step of the gate that has begun.
 #[derive(Debug)]
 pub struct Step {
     begun: Instant,
@@ -48,8 +48,8 @@ impl Step {
     }
 }
 
-/// Returns the CPU time of all children of this process that were waited for, and of their
-/// children.
+/// Returns the CPU time of all children of this process that were waited for. Includes the time of
+/// their own children.
 fn cpu_of_children() -> Duration {
     let stat = fs::read_to_string("/proc/self/stat").unwrap_or_default();
     ticks_of_children(&stat).map_or(Duration::ZERO, |ticks| {
@@ -57,10 +57,10 @@ fn cpu_of_children() -> Duration {
     })
 }
 
-/// Returns the sum of the fields cutime and cstime of /proc/self/stat.
+/// Returns the sum of the fields cutime and cstime of /proc/self/stat, in clock ticks.
 fn ticks_of_children(stat: &str) -> Option<u64> {
     let fields = stat.rsplit_once(") ")?.1;
-    // The state, after the name, is field 3; cutime is field 16.
+    // The state follows the name and is field 3; cutime is field 16.
     let mut fields = fields.split(' ').skip(13);
     let user: u64 = fields.next()?.parse().ok()?;
     let system: u64 = fields.next()?.parse().ok()?;

@@ -1,6 +1,6 @@
-//! The commands that run tests: `check` (daily), `test` (for newcomers), `rest` (the tests that
-//! `test` leaves out), `lab-full` (every kernel that Debian has). Each prints a table of times and
-//! a closing line.
+//! Commands that run tests: `check` for daily work, and `test` for newcomers. `rest` runs the tests
+//! that `test` leaves out, and `lab-full` uses every kernel that Debian has. Each command prints a
+//! table of times and a summary line.
 
 use anyhow::{Context, Result, bail, ensure};
 
@@ -16,10 +16,11 @@ use crate::tally::{Skip, Tally};
 use crate::tiers::{self, Tier, is_unit};
 use crate::{cargo, checks, linted, machine, oracle, run, run_command, supply};
 
-/// Number of streams with which the laws are tested: in daily work, and in CI.
+/// Number of random streams with which each property test runs in daily work.
 const FEW_STREAMS: Setting = ("PROPTEST_CASES", "5000");
+/// Number of random streams with which each property test runs in CI.
 const STREAMS: Setting = ("PROPTEST_CASES", "100000");
-/// Time for which a search looks for inputs that break something.
+/// Time for which a fuzz test searches for inputs that break something.
 const FUZZ_SECONDS: Setting = ("VMNOISE_FUZZ_SECONDS", "60");
 
 const UNIT: Tier = Tier::together("unit", 10);
@@ -30,15 +31,16 @@ const ROOT: Tier = Tier::alone("root", 10);
 const KVM: Tier = Tier::alone("kvm", 10);
 const VIRTUAL_TIME: Tier = Tier::side_by_side("virtual_time", 30);
 
-/// One lab of each kind for `test`: a KVM guest in virtual time, a Xen guest, and a pair that is
-/// joined.
+/// Labs that `test` runs, one of each kind: a KVM guest in virtual time, a Xen guest, and a guest
+/// that is joined with its host.
 const FIRST_LABS: [&str; 3] = [
     "guest::virtual_time::a_linux_guest_has_its_name_its_exits_and_its_halts",
     "xen::virtual_time::a_pv_guest_reports_what_xen_gave_to_others",
     "join::virtual_time::a_disturber_on_the_host_is_named_for_the_guests_gaps_to_the_last_bit",
 ];
 
-/// Checks format and lints, and runs unit tests and 5,000 streams: minutes, without privileges.
+/// Checks format and lints, and runs the unit tests and the property tests with 5,000 streams. This
+/// takes minutes, and needs no privileges.
 ///
 /// # Errors
 /// If a check or a test fails.
@@ -52,8 +54,8 @@ pub fn check() -> Result<()> {
     close(tally)
 }
 
-/// Runs everything that a newcomer and daily work need. The format comes first, because it is quick
-/// to check and quick to fix.
+/// Runs all checks and tests that newcomers and daily work need. The format is checked first,
+/// because this check is quick.
 ///
 /// # Errors
 /// If a check or a test fails.
@@ -82,8 +84,8 @@ pub fn test() -> Result<()> {
     close(tally)
 }
 
-/// Runs everything that `test` leaves out: checks of dependencies, documentation, 100,000 streams,
-/// searches, engines, browser, terminal, all other labs.
+/// Runs all checks and tests that `test` leaves out. These are dependencies, documentation,
+/// property tests with 100,000 streams, fuzz tests, engines, browser, terminal, and all other labs.
 ///
 /// # Errors
 /// If a check or a test fails.
@@ -123,7 +125,7 @@ pub fn rest() -> Result<()> {
     close(tally)
 }
 
-/// Runs vmnoise in the kernels of every suite of Debian that can be fetched, and all other long
+/// Runs vmnoise with the kernels of every Debian suite that can be fetched, and runs all other long
 /// tests.
 ///
 /// # Errors
@@ -202,10 +204,11 @@ fn is_first_lab(test: &Test) -> bool {
     FIRST_LABS.contains(&test.name.as_str())
 }
 
-/// Builds the release binary, and all test programs through clippy. Returns the tests.
+/// Builds the release binary and all test programs. The test programs are built through clippy.
+/// Returns the tests.
 ///
-/// The two builds run at the same time in different folders, because each ends with crates that use
-/// one CPU for long.
+/// Both builds run at the same time in different folders, because each ends with crates that use
+/// only one CPU for a long time.
 fn built(tally: &mut Tally) -> Result<Vec<Test>> {
     let step = Step::begin();
     std::thread::scope(|scope| {
@@ -229,7 +232,7 @@ fn build_binary() -> Result<()> {
     run(&cargo(), &arguments)
 }
 
-/// Runs checks that are not tests of libtest, and counts them like tests.
+/// Runs checks that are not libtest tests, and counts them like tests.
 fn supply(tally: &mut Tally) -> Result<()> {
     println!("== supply");
     for (test, check) in supply::CHECKS {

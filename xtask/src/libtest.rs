@@ -1,10 +1,10 @@
-//! Lines that libtest and the tests print: results, and tests that skip themselves.
+//! Parses lines that libtest and the tests print: results, and tests that skip themselves.
 
-/// Prefix of a line on stderr with which a test reports that it could not run:
-/// `skipped: NAME: REASON`.
+/// Prefix of a stderr line with which a test reports that it cannot run here: `skipped: NAME:
+/// REASON`.
 const SKIPPED: &str = "skipped: ";
 
-/// Returns the name and the reason of a test that skipped itself, if a line reports one.
+/// Returns the test's name and the reason if the line reports a skipped test; otherwise `None`.
 pub fn skipped(line: &str) -> Option<(&str, &str)> {
     line.strip_prefix(SKIPPED)?.split_once(": ")
 }
@@ -18,7 +18,8 @@ pub enum Outcome {
 }
 
 impl Outcome {
-    /// Parses `test NAME ... ok`. Output of a test without a line end may be in front.
+    /// Parses a line such as `test NAME ... ok`. Returns the name and the outcome. Output of a test
+    /// without a line end may come before it.
     pub fn parse(line: &str) -> Option<(&str, Outcome)> {
         let (before, result) = line.rsplit_once(" ... ")?;
         let outcome = match result.split(',').next()? {
@@ -33,7 +34,7 @@ impl Outcome {
     }
 }
 
-/// Counts of one test program.
+/// Number of passed, failed and ignored tests of one test program.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Result {
     pub passed: usize,
@@ -42,7 +43,7 @@ pub struct Result {
 }
 
 impl Result {
-    /// Parses `test result: ok. 4 passed; 0 failed; 1 ignored; …`.
+    /// Parses a line such as `test result: ok. 4 passed; 0 failed; 1 ignored; …`.
     pub fn parse(line: &str) -> Option<Result> {
         let result = line.strip_prefix("test result: ")?;
         let number_before = |word: &str| {

@@ -1,16 +1,16 @@
-//! Runs cargo with lints during compilation. The gate compiles everything anyway; `cargo clippy`
-//! would check all dependencies again.
+//! Runs cargo with lints during compilation. The gate compiles all crates anyway. A separate `cargo
+//! clippy` would check all dependencies a second time.
 
 use std::process::Command;
 
 use crate::cargo;
 
-/// Same effect as `-- -D warnings` of `cargo clippy`, which passes it on like this (src/main.rs of
-/// clippy).
+/// Value of `CLIPPY_ARGS` that has the same effect as `cargo clippy -- -D warnings`. The format
+/// comes from src/main.rs of clippy.
 const DENY_WARNINGS: &str = "-D__CLIPPY_HACKERY__warnings__CLIPPY_HACKERY__";
 
-/// Returns a cargo command that compiles the workspace's crates with clippy, which is a compiler
-/// too. A plain `cargo build` does not use its output.
+/// Returns a cargo command that compiles the workspace's crates with clippy, which is also a
+/// compiler. A plain `cargo build` does not reuse the compiled files.
 pub fn command() -> Command {
     let mut command = Command::new(cargo());
     command

@@ -1,25 +1,26 @@
-//! Reads Cargo.lock: the versions that are built, and their checksums.
+//! Reads the packages in Cargo.lock, with their versions and checksums.
 
 use std::fs;
 
 use anyhow::{Context, Result};
 
-/// A package from the registry.
+/// A package from the registry in Cargo.lock.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Locked {
     pub name: String,
     pub version: String,
-    /// SHA-256 of its archive.
+    /// SHA-256 of the package's archive.
     pub checksum: String,
 }
 
-/// Returns all packages from the registry.
+/// Returns all packages from the registry in Cargo.lock.
 pub fn packages() -> Result<Vec<Locked>> {
     let lock = fs::read_to_string("Cargo.lock").context("Cargo.lock")?;
     Ok(read(&lock))
 }
 
-/// Parses Cargo.lock. Packages without a checksum are the workspace's own.
+/// Parses the text of Cargo.lock. Leaves out packages without a checksum, which are the workspace's
+/// own.
 fn read(lock: &str) -> Vec<Locked> {
     let package = |text: &str| {
         let value = |key: &str| {

@@ -1,6 +1,6 @@
-//! Abilities of this machine, found without vmnoise, and the tests that it must therefore run. In
-//! CI nothing else excuses a skipped tier or test: a tier asks vmnoise and its own tools whether it
-//! can run, and these may be broken.
+//! Finds the abilities of this machine without vmnoise's help, and the tests that the machine must
+//! run. In CI, only a missing ability excuses a skipped tier or test. A tier's own check uses
+//! vmnoise and its tools, which may be broken.
 
 use std::fs;
 use std::path::Path;
@@ -11,8 +11,8 @@ use Fact::{
     StealClock,
 };
 
-/// Ability that no package provides. Programs and packages are not listed, because CI installs
-/// them.
+/// Ability of a machine that no package provides. Programs and packages are not listed, because CI
+/// installs them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fact {
     Advisories,
@@ -29,7 +29,7 @@ pub enum Fact {
     StealClock,
 }
 
-/// Facts that each tier needs. A machine with these facts must run the tier.
+/// Tiers, and the facts that each needs. A machine with these facts must run the tier.
 const TIERS: [(&str, &[Fact]); 19] = [
     ("supply", &[]),
     ("unit", &[]),
@@ -52,7 +52,8 @@ const TIERS: [(&str, &[Fact]); 19] = [
     ("lab_full::containers", &[Root, Bpf, Kvm]),
 ];
 
-/// Tests that may skip themselves, and the fact that they need in addition to their tier's.
+/// Tests that may skip themselves, and the fact that each needs in addition to the facts of its
+/// tier.
 const TESTS: [(&str, Fact); 16] = [
     ("supply::advisories", Advisories),
     (
@@ -111,8 +112,8 @@ const TESTS: [(&str, Fact); 16] = [
     ),
 ];
 
-/// Returns the facts that a tier (`lab_full::trixie` is a part of one) and its test need. A tier or
-/// test in no list needs none.
+/// Returns the facts that a tier and a test need. A name such as `lab_full::trixie` is a part of
+/// the tier `lab_full`. A tier or test that is not listed needs no facts.
 fn needs(tier: &str, test: &str) -> Vec<Fact> {
     let of = |tier: &str| TIERS.iter().find(|(known, _)| *known == tier);
     let of_tier = of(tier).or_else(|| of(tier.split("::").next()?));
@@ -122,13 +123,14 @@ fn needs(tier: &str, test: &str) -> Vec<Fact> {
     of_tier.iter().copied().chain(of_test).collect()
 }
 
-/// Returns whether a machine must run this test of this tier. `holds` reports the machine's facts.
+/// Returns whether a machine must run this test of this tier. `holds` tells whether the machine has
+/// a fact.
 pub fn must_run(tier: &str, test: &str, holds: impl Fn(Fact) -> bool) -> bool {
     needs(tier, test).into_iter().all(holds)
 }
 
-/// Returns whether this machine has a fact. If the program that would show it cannot run, nothing
-/// is excused.
+/// Returns whether this machine has a fact. Also returns true if the checking program cannot run,
+/// so that a missing program excuses no test.
 pub fn has(fact: Fact) -> bool {
     let said_by = |program: &str, arguments: &[&str]| {
         let output = Command::new(program).args(arguments).output().ok()?;
@@ -136,7 +138,7 @@ pub fn has(fact: Fact) -> bool {
     };
     let file = |path: &str| fs::read_to_string(path).unwrap_or_default();
     match fact {
-        // The same request as cargo-deny's by default.
+        // cargo-deny also makes this request by default.
         Advisories => said_by(
             "git",
             &[
@@ -147,8 +149,8 @@ pub fn has(fact: Fact) -> bool {
         )
         .is_none_or(|said| !said.is_empty()),
         Root => said_by("id", &["-u"]).is_none_or(|said| said.trim() == "0"),
-        // For programs of type `tracing` bpftool always reports that they cannot be loaded, because
-        // it tries one without an attach point.
+        // For programs of type `tracing`, bpftool always reports that they cannot be loaded,
+        // because it tries one without an attach point. So another type is checked.
         Bpf => said_by("bpftool", &["feature", "probe", "kernel"]).is_none_or(|said| {
             said.contains("program_type raw_tracepoint is available")
                 && said.contains("CONFIG_DEBUG_INFO_BTF is set to y")
@@ -180,7 +182,7 @@ pub fn has(fact: Fact) -> bool {
     }
 }
 
-/// Returns whether the steal column of /proc/stat, the eighth number, is above 0.
+/// Returns whether the steal time in /proc/stat, the eighth number, is above 0.
 fn has_moved(stat: &str) -> bool {
     let all = stat.lines().next().unwrap_or_default();
     let steal = all.split_ascii_whitespace().nth(8);

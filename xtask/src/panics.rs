@@ -1,12 +1,13 @@
-//! Extracts the panic of a failed test from the output of its process.
+//! Finds the panic of a failed test in the output of its process.
 
 use crate::supervised::{Ending, Ran};
 
-/// Number of lines of a panic that are shown: its place, and lines of its message.
+/// Number of lines that are shown of a panic: its location, and the start of its message.
 const LINES: usize = 5;
-/// Number of letters of a line that are shown, because results in JSON are long.
+/// Number of characters that are shown of a line, because results in JSON are long.
 const LETTERS: usize = 300;
-/// Begins of lines that follow a message. A message itself may have empty lines before its causes.
+/// Beginnings of the lines that may follow a panic's message. The message itself may contain empty
+/// lines.
 const ENDS: [&str; 6] = [
     "note: ",
     "stack backtrace:",
@@ -16,7 +17,8 @@ const ENDS: [&str; 6] = [
     "failures:",
 ];
 
-/// Names a failed test, with the start of its last panic, or with how its process ended.
+/// Returns the name of a failed test, and the start of its last panic. For a killed or crashed
+/// process, adds the way in which the process ended.
 pub fn repeated(ran: &Ran) -> String {
     let lines = match &ran.ending {
         Ending::TooLong(limit) => vec![format!("was ended after {} s", limit.as_secs())],
@@ -30,7 +32,8 @@ pub fn repeated(ran: &Ran) -> String {
     format!("failed {}{lines}", ran.name)
 }
 
-/// Returns `thread 'NAME' (1234) panicked at FILE:LINE:COLUMN:`, and the message after it.
+/// Returns the line `thread 'NAME' (1234) panicked at FILE:LINE:COLUMN:` and the message after it;
+/// `None` without a panic.
 fn last_panic(name: &str, lines: &[String]) -> Option<Vec<String>> {
     let begin = format!("thread '{name}' ");
     let at = lines

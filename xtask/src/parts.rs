@@ -1,4 +1,4 @@
-//! Parts of the static binary: crates, code that crates contain, and system libraries.
+//! Lists the parts of the static binary: crates, other code in crates, and system libraries.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -10,8 +10,8 @@ use cargo_metadata::{Metadata, MetadataCommand, Package};
 
 use crate::{cargo, lock};
 
-/// System archives that the linker puts into the binary, and their licences. Debian's packages
-/// state the licences in their copyright files.
+/// System libraries that the linker puts into the binary: name, archive and licence. The licences
+/// come from the copyright files of the Debian packages.
 const LIBRARIES: [(&str, &str, &str); 4] = [
     (
         "libelf",
@@ -27,8 +27,8 @@ const LIBRARIES: [(&str, &str, &str); 4] = [
     ),
 ];
 
-/// Code of others that crates contain: crate, name, registry, licence, folder of its texts, and the
-/// file and the words before its version.
+/// Code of other projects in crates. The fields are: crate, name, registry, licence, folder of the
+/// licence texts, and the file and the words before the version.
 const CARRIED: [Carried; 2] = [
     Carried {
         crate_name: "libbpf-sys",
@@ -57,22 +57,22 @@ struct Carried {
     version: (&'static str, &'static str),
 }
 
-/// A part of the binary.
+/// A part of the binary, with its licence and origin.
 #[derive(Debug)]
 pub struct Part {
     pub name: String,
     pub version: String,
-    /// Licence, as an SPDX expression.
+    /// Licence of the part, as an SPDX expression.
     pub licence: String,
-    /// Origin, as a package URL.
+    /// Origin of the part, as a package URL.
     pub purl: String,
-    /// SHA-256 of a crate's archive.
+    /// SHA-256 of the crate's archive; `None` for parts that are no crates.
     pub sha256: Option<String>,
-    /// Texts of its licence that came with it.
+    /// Licence texts that came with the part.
     pub texts: Vec<PathBuf>,
 }
 
-/// Returns all parts; the first is vmnoise.
+/// Returns all parts of the binary. The first one is vmnoise itself.
 pub fn all() -> Result<Vec<Part>> {
     let metadata = MetadataCommand::new()
         .other_options(vec!["--locked".to_owned()])
@@ -89,7 +89,7 @@ pub fn all() -> Result<Vec<Part>> {
     Ok(parts)
 }
 
-/// Returns the crates that are linked, as Cargo lists them: neither macros nor build scripts.
+/// Returns the crates that are linked into the binary. Macros and build scripts are left out.
 fn crates(metadata: &Metadata) -> Result<Vec<Part>> {
     let tree = ["tree", "--locked", "--package=vmnoise", "--prefix=none"];
     let edges = ["--edges=normal,no-proc-macro", "--format={p}"];
@@ -129,7 +129,7 @@ fn package<'a>(metadata: &'a Metadata, name: &str, version: &str) -> Result<&'a 
     found.with_context(|| format!("cargo metadata does not know {name} {version}"))
 }
 
-/// Returns the licence. Before SPDX had `OR`, crates wrote a slash.
+/// Returns the licence of a crate as an SPDX expression. Old crates use a slash instead of `OR`.
 fn licence(package: &Package) -> Result<String> {
     let licence = package.license.as_deref();
     let licence = licence.with_context(|| format!("{} names no licence", package.name))?;
@@ -141,7 +141,7 @@ fn folder(package: &Package) -> &Path {
     manifest.parent().unwrap_or(manifest)
 }
 
-/// Returns the files of a folder with the usual names of licences.
+/// Returns the files in a folder whose names are usual for licence texts.
 fn texts(folder: &Path) -> Vec<PathBuf> {
     const NAMES: [&str; 5] = ["license", "licence", "copying", "notice", "unlicense"];
     let is_one = |path: &PathBuf| {
@@ -178,7 +178,7 @@ impl Carried {
     }
 }
 
-/// Returns the archive that the linker uses, with its Debian package.
+/// Returns a system library: the archive that the linker uses, and the Debian package that owns it.
 fn library(name: &str, archive: &str, licence: &str) -> Result<Part> {
     let path = said_by(Command::new("cc").arg(format!("-print-file-name={archive}")))?;
     let path = fs::canonicalize(path.trim()).with_context(|| format!("cc knows no {archive}"))?;
@@ -203,7 +203,7 @@ fn library(name: &str, archive: &str, licence: &str) -> Result<Part> {
     })
 }
 
-/// Returns a copyright file of Debian, and the texts that it refers to.
+/// Returns a Debian copyright file, and the licence texts to which it refers.
 fn with_general_texts(copyright: PathBuf) -> Result<Vec<PathBuf>> {
     const GENERAL: &str = "/usr/share/common-licenses/";
     let text = fs::read(&copyright).with_context(|| copyright.display().to_string())?;
@@ -237,7 +237,7 @@ fn standard_library() -> Result<Part> {
     })
 }
 
-/// Returns our BPF programs, which have licences of their own (LICENSE).
+/// Returns the part with vmnoise's BPF programs, which have their own licences (LICENSE).
 fn bpf_programs(version: &str) -> Part {
     Part {
         name: "vmnoise-bpf".to_owned(),
@@ -249,7 +249,7 @@ fn bpf_programs(version: &str) -> Part {
     }
 }
 
-/// Runs a program, and returns its stdout.
+/// Runs a program, and returns its stdout. Fails if the program fails.
 fn said_by(command: &mut Command) -> Result<String> {
     let output = command.output();
     let output = output.with_context(|| format!("starting {command:?}"))?;

@@ -1,4 +1,4 @@
-//! Patches whose hunks have no line numbers: a hunk is found by its text, wherever that moves.
+//! Patches whose hunks have no line numbers. The text of a hunk determines where it applies.
 
 use std::ffi::OsString;
 use std::fs;
@@ -6,16 +6,16 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, ensure};
 
-/// Lines `key: …`, and a unified diff of some files.
+/// A patch: lines `key: …`, and a unified diff of one or more files.
 #[derive(Debug)]
 pub struct Patch {
-    /// Name of its file.
+    /// Name of the patch's file, without its suffix.
     pub name: String,
     text: String,
     files: Vec<(PathBuf, Vec<Edit>)>,
 }
 
-/// Whole lines that occur once in a file, and their replacement.
+/// Whole lines that must occur once in a file, and the lines that replace them.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Edit {
     from: String,
@@ -59,13 +59,13 @@ impl Patch {
         })
     }
 
-    /// Returns the text after this key.
+    /// Returns the text after this key at the start of a line. Fails without such a line.
     pub fn reported(&self, key: &str) -> Result<&str> {
         let reported = self.text.lines().find_map(|line| line.strip_prefix(key));
         reported.with_context(|| format!("{} has no line `{key}…`", self.name))
     }
 
-    /// Returns the files that it changes, with the change applied.
+    /// Returns the path and the changed text of each file that the patch changes.
     pub fn applied(&self, root: &Path) -> Result<Vec<(&Path, String)>> {
         let applied = |(file, edits): &(PathBuf, Vec<Edit>)| -> Result<String> {
             let path = root.join(file);
@@ -110,11 +110,11 @@ impl Edit {
     }
 }
 
-/// Folders that are not copied.
+/// Names of files and folders that are not copied.
 const LEFT_OUT: [&str; 2] = ["target", ".git"];
 
-/// Makes `to` a copy of `from`. Unchanged files keep their time, because cargo rebuilds what is
-/// newer.
+/// Makes `to` a copy of `from`. Unchanged files keep their modification time, because cargo
+/// rebuilds newer files.
 pub fn copy(from: &Path, to: &Path) -> Result<()> {
     fs::create_dir_all(to).with_context(|| to.display().to_string())?;
     for name in names(to)? {
@@ -143,7 +143,7 @@ pub fn copy(from: &Path, to: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Returns the entries of a folder that belong to the tree.
+/// Returns the names in a folder, without those that are not copied.
 fn names(folder: &Path) -> Result<Vec<OsString>> {
     let mut names = Vec::new();
     for entry in fs::read_dir(folder).with_context(|| folder.display().to_string())? {

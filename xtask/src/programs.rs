@@ -1,8 +1,8 @@
-//! The programs that have tests, as Cargo selects them: the libraries, this program, and each
-//! crate's `tests/`. Documentation, examples and the labs' programs have no tests. The whole
-//! workspace is selected, because a single package has other features and would be built again.
+//! Selects the programs that have tests: the libraries, this program, and the `tests/` of each
+//! crate. Documentation, examples and the labs' programs have no tests. The whole workspace is
+//! selected, because a single package would have other features and would be built again.
 
-/// Arguments of Cargo that select them.
+/// Cargo arguments that select all programs with tests.
 pub const ALL: [&str; 6] = ["--workspace", "--lib", "--bin", "xtask", "--test", "*"];
 
 #[cfg(test)]
@@ -22,7 +22,7 @@ mod tests {
         }
     }
 
-    /// Returns the Rust files of each package, and their text.
+    /// Returns the path and the text of each Rust file, by package.
     fn packages() -> Vec<Vec<(PathBuf, String)>> {
         let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
         let crates = fs::read_dir(root.join("crates")).unwrap();
@@ -54,7 +54,7 @@ mod tests {
         assert!(read > 500, "only {read} files were read");
     }
 
-    /// Checks that every file is reachable from `tests/main.rs`, the only one that Cargo knows.
+    /// Checks that `tests/main.rs` includes every test file. Cargo builds only this file.
     #[test]
     fn every_file_of_tests_is_in_a_program() {
         let mut parts = 0;

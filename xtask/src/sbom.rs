@@ -1,5 +1,5 @@
-//! Writes two files for the release binary: a machine-readable bill of materials (CycloneDX), and
-//! the licences of all its parts as text.
+//! Writes two files about the release binary: a machine-readable bill of materials (CycloneDX), and
+//! a text with the licences of all its parts.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 
 use crate::parts::{self, Part};
 
-/// Folder with texts of licences, used for crates that contain none.
+/// Folder with licence texts, for parts that contain none.
 const LICENCES: &str = "LICENSES";
 
 /// Writes `vmnoise.cdx.json` and `vmnoise.licences.txt` into a folder.
@@ -28,7 +28,7 @@ pub fn write(folder: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Returns the bill of materials: <https://cyclonedx.org/docs/1.6/json/>.
+/// Returns the bill of materials in the format of <https://cyclonedx.org/docs/1.6/json/>.
 fn bill(parts: &[Part]) -> Result<String> {
     let (vmnoise, others) = parts.split_first().context("nothing is in the binary")?;
     let components: Vec<Value> = others.iter().map(|it| component(it, "library")).collect();
@@ -57,7 +57,7 @@ fn component(part: &Part, kind: &str) -> Value {
     component
 }
 
-/// Returns each licence text once, below the names of all parts that have it.
+/// Returns all licence texts. Each text appears once, below the names of the parts that have it.
 fn licences(parts: &[Part]) -> Result<String> {
     let mut texts: BTreeMap<String, Vec<String>> = BTreeMap::new();
     for part in parts {
@@ -88,7 +88,7 @@ fn licences(parts: &[Part]) -> Result<String> {
     Ok(all)
 }
 
-/// Returns licence texts for a part that contains none.
+/// Returns the texts for a licence expression, for a part that contains no licence text.
 fn general(licence: &str) -> Result<Vec<String>> {
     let words = licence.split([' ', '(', ')']);
     let texts = words.filter_map(|id| fs::read_to_string(format!("{LICENCES}/{id}.txt")).ok());

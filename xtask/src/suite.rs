@@ -1,4 +1,4 @@
-//! The workspace's test programs, and their tests.
+//! Lists the tests in the workspace's test programs.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -9,32 +9,32 @@ use cargo_metadata::Message;
 
 use crate::programs;
 
-/// A test, and its program.
+/// A test, and the program that contains it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Test {
     pub program: PathBuf,
-    /// Folder of the test's package, in which Cargo would run the test.
+    /// Folder of the test's package. Cargo would run the test in this folder.
     pub folder: PathBuf,
-    /// Path of the test in its program: `host_feed::kvm::a_guest_asks`.
+    /// Path of the test within its program: `host_feed::kvm::a_guest_asks`.
     pub name: String,
 }
 
 impl Test {
-    /// Returns whether `path` (`kvm` or `lab_full::own_suite`) is a run of whole segments of the
-    /// test's name.
+    /// Returns whether `path` (such as `kvm` or `lab_full::own_suite`) is a module in the test's
+    /// name. Whole segments of the name are compared.
     pub fn is_in(&self, path: &str) -> bool {
         let segments: Vec<&str> = self.name.split("::").collect();
         let wanted: Vec<&str> = path.split("::").collect();
         let mut windows = segments.windows(wanted.len());
-        // The last segment is the function, not a module.
+        // The last segment of the name is the test function, not a module.
         windows.any(|window| window == wanted) && self.name.contains(&format!("{path}::"))
     }
 }
 
-/// Builds the test programs with `cargo`, and lists their tests.
+/// Builds the test programs with the command `cargo`, and lists their tests.
 ///
 /// # Errors
-/// If they do not build, or if one of them cannot list its tests.
+/// If the programs do not build, or if a test program cannot list its tests.
 pub fn list(mut cargo: Command) -> Result<Vec<Test>> {
     let output = cargo
         .args(["test", "--quiet", "--no-run"])
@@ -51,7 +51,7 @@ pub fn list(mut cargo: Command) -> Result<Vec<Test>> {
     Ok(tests)
 }
 
-/// Returns the test programs that Cargo names, each with the folder of its package.
+/// Returns the test programs in Cargo's messages, each with the folder of its package.
 fn programs_in(messages: &[u8]) -> Result<BTreeMap<PathBuf, PathBuf>> {
     let mut programs = BTreeMap::new();
     for message in Message::parse_stream(messages) {

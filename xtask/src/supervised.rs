@@ -1,5 +1,5 @@
-//! A process that runs tests, with a time limit. A process that exceeds it is killed with all
-//! processes that it started; the stacks of its threads are printed first.
+//! Runs tests in a process with a time limit. If the process exceeds the limit, the stacks of its
+//! threads are printed. Then the process and all processes that it started are killed.
 
 use std::io::{BufRead, BufReader, Read};
 use std::process::{Child, Command, ExitStatus, Stdio};
@@ -12,16 +12,17 @@ use anyhow::{Context, Result};
 use crate::suite::Test;
 use crate::{libtest, tree};
 
-/// Environment variable and its value.
+/// Name and value of an environment variable.
 pub type Setting = (&'static str, &'static str);
 
 /// Time between two checks of a running test.
 const LOOK: Duration = Duration::from_millis(5);
-/// Time for which the output of an ended test may stay open, although its processes are gone.
+/// Time to wait for the end of an ended test's output. A process that is already killed may hold
+/// the output open.
 const OUTPUT_END: Duration = Duration::from_secs(5);
-/// Number of lines that are repeated from the output of a killed test.
+/// Number of lines that are printed again from the output of a killed test.
 const LAST_LINES: usize = 30;
-/// Overrides the limit of every test, in seconds.
+/// Environment variable with a time limit in seconds, which replaces the limit of every test.
 const LIMIT_VARIABLE: &str = "VMNOISE_TEST_SECONDS";
 
 /// How a test ended.
@@ -29,17 +30,17 @@ const LIMIT_VARIABLE: &str = "VMNOISE_TEST_SECONDS";
 pub enum Ending {
     Passed,
     Failed,
-    /// The test is marked `#[ignore]`.
+    /// The test has the attribute `#[ignore]`.
     Ignored,
-    /// The test reported that this machine cannot run it, and why.
+    /// The test reported that it cannot run on this machine. Contains the reason.
     Skipped(String),
-    /// The test ran longer than its limit.
+    /// The test exceeded its time limit, which is contained here.
     TooLong(Duration),
-    /// The process ended without a result, or with one that its status contradicts.
+    /// The process ended without a result, or with a result that contradicts its exit status.
     Died(String),
 }
 
-/// A test that has run.
+/// A test that has run, with its result.
 #[derive(Debug)]
 pub struct Ran {
     pub name: String,
@@ -47,26 +48,28 @@ pub struct Ran {
     pub ending: Ending,
     pub stdout: Vec<String>,
     pub stderr: Vec<String>,
-    /// Stacks of the threads, if the test was killed; then processes that outlived it.
+    /// If the test was killed: stacks of its threads. Also processes that were still running after
+    /// the test.
     pub notes: Vec<String>,
 }
 
 /// A process that has ended or was killed.
 #[derive(Debug)]
 pub struct Ended {
-    /// `None` if it ran longer than the limit.
+    /// Exit status; `None` if the process exceeded its time limit.
     pub status: Option<ExitStatus>,
     pub took: Duration,
     pub stdout: Vec<String>,
     pub stderr: Vec<String>,
-    /// Stacks of the threads, if the process was killed; then processes that outlived it.
+    /// If the process was killed: stacks of its threads. Also processes that were still running
+    /// after it.
     pub notes: Vec<String>,
 }
 
-/// Runs a test in a process of its own until it ends or reaches its limit.
+/// Runs a test in a separate process until it ends or exceeds its limit.
 ///
 /// # Errors
-/// If its program cannot be started.
+/// If the test program cannot be started.
 pub fn run(test: &Test, settings: &[Setting], limit: Duration) -> Result<Ran> {
     let limit = limit_of_environment().unwrap_or(limit);
     let arguments = ["--exact", &test.name, "--nocapture", "--quiet"];
@@ -85,7 +88,7 @@ pub fn run(test: &Test, settings: &[Setting], limit: Duration) -> Result<Ran> {
     })
 }
 
-/// Runs the program of a test with these arguments until it ends or reaches the limit.
+/// Runs the program of a test with these arguments until it ends or exceeds the limit.
 ///
 /// # Errors
 /// If the program cannot be started.
@@ -133,15 +136,15 @@ pub fn supervise(
     })
 }
 
-/// Returns the limit that the environment sets for every test, if it does.
+/// Returns the limit that the environment sets for every test; `None` if it sets none.
 pub fn limit_of_environment() -> Option<Duration> {
     let seconds = std::env::var(LIMIT_VARIABLE).ok()?.parse().ok()?;
     Some(Duration::from_secs(seconds))
 }
 
-/// Returns the command, with the environment of a plain terminal: no signal is ignored that
-/// nohup(1) or a background shell ignored for us, messages of other programs are in English, and
-/// stdin is empty.
+/// Returns the command of a test program, with the environment of a plain terminal. Signals that
+/// nohup(1) or a background shell ignores have their default effect. Messages of other programs are
+/// in English, and stdin is empty.
 fn command(test: &Test, arguments: &[&str]) -> Command {
     let mut command = Command::new("env");
     command
@@ -157,7 +160,7 @@ fn command(test: &Test, arguments: &[&str]) -> Command {
     command
 }
 
-/// Waits for a process that was killed.
+/// Kills a process, and waits for its end.
 fn reap(child: &mut Child) -> Result<()> {
     child.kill().ok();
     child.wait().context("waiting for a test that was ended")?;
@@ -178,7 +181,7 @@ fn ending(stdout: &[String], stderr: &[String], status: ExitStatus) -> Ending {
     }
 }
 
-/// Lines of an output that are collected while the test runs.
+/// Lines of a process's output, which are collected while it runs.
 struct Output {
     lines: Arc<Mutex<Vec<String>>>,
     reader: std::thread::JoinHandle<()>,
@@ -200,8 +203,8 @@ impl Output {
         Output { lines, reader }
     }
 
-    /// Returns the lines so far. Waits only a limited time for the end of the output, because
-    /// another process may hold it open.
+    /// Returns the lines so far. Waits only for a limited time for the end of the output, because
+    /// another process may hold the output open.
     fn lines(self) -> Vec<String> {
         let begun = Instant::now();
         while !self.reader.is_finished() && begun.elapsed() < OUTPUT_END {
@@ -213,7 +216,8 @@ impl Output {
 }
 
 impl Ran {
-    /// Prints the outcome in one line, with all output if `verbose` or if the test did not pass.
+    /// Prints the outcome in one line. Also prints all output if `verbose` is set, or if the test
+    /// did not pass.
     pub fn show(&self, verbose: bool) {
         let outcome = match &self.ending {
             Ending::Passed => "ok".to_owned(),
@@ -243,7 +247,7 @@ impl Ran {
         }
     }
 
-    /// Returns whether this test makes the gate fail.
+    /// Returns whether the result of this test makes the gate fail.
     pub fn is_bad(&self) -> bool {
         matches!(
             self.ending,
@@ -252,7 +256,7 @@ impl Ran {
     }
 }
 
-/// Returns whether a line is the test's own, not one of the lines that libtest adds.
+/// Returns whether the test itself printed this line, not libtest.
 fn is_of_the_test(line: &str) -> bool {
     let is_frame = ["", ".", "F", "i", "running 1 test"].contains(&line);
     !is_frame && !line.starts_with("test result: ")

@@ -1,5 +1,5 @@
-//! Checks of dependencies: licences and sources, known vulnerabilities, yanked versions, and
-//! whether a file is really the published one.
+//! Checks dependencies: licences, sources, known vulnerabilities and yanked versions. Also checks
+//! that a copied file is identical to the published one.
 
 use std::fmt::Write;
 use std::fs;
@@ -12,14 +12,14 @@ use crate::abilities::{Ability, installed};
 use crate::oracle::{CARGO_DENY, PYTHON_PROGRAMS};
 use crate::{cargo, lock, npm};
 
-/// The charts' library in this tree.
+/// Copy of the charts' library in this tree.
 const CHARTS: &str = "crates/report/library/plotly-cartesian.min.js.gz";
-/// Package that depends on exactly the versions in Cargo.lock.
+/// Folder of a temporary package that depends on exactly the versions in Cargo.lock.
 const PINNED: &str = "target/pinned";
 
 type Check = fn() -> Result<Ability>;
 
-/// Checks by name: whether each could be made, and an error if it finds something.
+/// Checks by name. A check returns whether it could be made, and an error if it finds a problem.
 pub const CHECKS: [(&str, Check); 4] = [
     ("supply::licences_bans_and_sources", policy),
     ("supply::advisories", advisories),
@@ -27,7 +27,7 @@ pub const CHECKS: [(&str, Check); 4] = [
     ("supply::charts", charts),
 ];
 
-/// Checks licences, bans and sources by `deny.toml`.
+/// Checks licences, banned crates and sources by the rules in `deny.toml`.
 fn policy() -> Result<Ability> {
     if let Err(reason) = installed(&[CARGO_DENY]) {
         return Ok(Err(reason));
@@ -49,18 +49,18 @@ fn advisories() -> Result<Ability> {
     Ok(Ok(()))
 }
 
-/// Summarizes cargo-deny's output in one line: what is missing, and why.
+/// Summarizes cargo-deny's output in one line: the advisory database is missing, and why.
 fn database_is_missing(said: &str) -> String {
     let line = said.lines().last().unwrap_or_default();
-    // The last line of git has the reason. Lines of cargo-deny itself begin with a time.
+    // git's last line has the reason. Lines of cargo-deny begin with a time.
     let why = line.split_once("[ERROR] ").map_or(line, |(_, why)| why);
     format!(
         "RustSec's advisory database is missing: {why}; let git reach github.com to have this check"
     )
 }
 
-/// Checks for yanked versions. cargo-deny reports them only if it has the advisories. Cargo's
-/// resolver always does: without a lock file it accepts no yanked version.
+/// Checks for yanked versions with Cargo's resolver, which accepts no yanked version without a lock
+/// file. cargo-deny would report them only if it has the advisories.
 fn yanked() -> Result<Ability> {
     let mut manifest = String::from(
         "[package]\nname = \"pinned\"\nversion = \"0.0.0\"\nedition = \"2024\"\n\
@@ -68,7 +68,7 @@ fn yanked() -> Result<Ability> {
     );
     for (number, package) in lock::packages()?.iter().enumerate() {
         let name = &package.name;
-        // The part after a + does not belong into a requirement.
+        // A version requirement must not contain the part after a `+`.
         let version = package.version.split('+').next().unwrap_or_default();
         writeln!(
             manifest,
@@ -90,7 +90,7 @@ fn yanked() -> Result<Ability> {
     Ok(Err(format!("cargo cannot ask the registry: {reason}")))
 }
 
-/// Checks that the charts' library of the page is npm's, byte by byte.
+/// Checks that the charts' library in this tree is identical to the one in the npm package.
 fn charts() -> Result<Ability> {
     let theirs = match npm::CHARTS.install() {
         Ok(file) => fs::read(file)?,
@@ -109,7 +109,7 @@ fn deny() -> Command {
     deny
 }
 
-/// Runs a command, and returns whether it passes, and its stderr.
+/// Runs a command. Returns whether it succeeds, and its stderr.
 fn reported(command: &mut Command) -> Result<(bool, String)> {
     let output = command
         .output()
@@ -122,7 +122,8 @@ fn reported(command: &mut Command) -> Result<(bool, String)> {
 mod tests {
     use super::*;
 
-    /// Output of cargo-deny 0.20 without a name server, and without git.
+    /// The expected texts are the outputs of cargo-deny 0.20 without a name server, and without
+    /// git.
     #[test]
     fn one_line_says_what_is_missing_and_why() {
         const URL: &str = "https://github.com/RustSec/advisory-db";

@@ -1,5 +1,5 @@
-//! The outcome of a whole run: counts, times of steps and tests, failures, and skips that this
-//! machine does not excuse.
+//! Collects the results of a whole run: counts, times of steps and tests, failures, and skipped
+//! tests. In CI, a test must not be skipped if the machine can run it.
 
 use std::time::Duration;
 
@@ -9,10 +9,10 @@ use crate::clock::Spent;
 use crate::panics;
 use crate::supervised::{Ending, Ran};
 
-/// Number of slowest tests that are listed.
+/// Number of the slowest tests that are listed.
 const SLOWEST: usize = 10;
 
-/// A test that did not run.
+/// A test that was not run.
 #[derive(Debug)]
 pub struct Skip {
     pub tier: String,
@@ -26,23 +26,23 @@ pub struct Tally {
     failed: usize,
     ignored: usize,
     skips: Vec<Skip>,
-    /// Number of machines that the emulator's own fault stopped, and that were booted again
+    /// Number of machines that were booted again after a fault of the emulator itself
     /// (`crates/labs/src/bed/mod.rs`).
     booted_again: usize,
-    /// Each failed test with the start of its panic, because the output of a long run is gone by
-    /// its end.
+    /// Name of each failed test, and the start of its panic. They are printed again at the end of a
+    /// long run.
     failures: Vec<String>,
     steps: Vec<(String, Spent)>,
     tests: Vec<(Duration, String)>,
 }
 
 impl Tally {
-    /// Counts a check that is not a test of libtest.
+    /// Counts a passed check that is not a libtest test.
     pub fn passed(&mut self) {
         self.passed += 1;
     }
 
-    /// Counts a test that has run.
+    /// Adds the result of a test that has run.
     pub fn add(&mut self, tier: &str, ran: &Ran) {
         let again = ran.stdout.iter().chain(&ran.stderr);
         let again = again.filter(|line| line.contains("lab booted once more"));
@@ -63,7 +63,7 @@ impl Tally {
         }
     }
 
-    /// Counts a test that did not run.
+    /// Adds a test that was not run.
     pub fn skipped(&mut self, skip: Skip) {
         self.skips.push(skip);
     }
@@ -72,10 +72,10 @@ impl Tally {
         self.steps.push((step.to_owned(), spent));
     }
 
-    /// Prints the times, the failures again, and the closing line.
+    /// Prints the times, all failures again, and the summary line.
     ///
     /// # Errors
-    /// If a test failed; in CI also if a test was skipped for which `must_run` returns true.
+    /// If a test failed. In CI, also if a test was skipped although `must_run` returns true for it.
     pub fn close(mut self, in_ci: bool, must_run: impl Fn(&Skip) -> bool) -> Result<()> {
         self.print_times();
         for failure in &self.failures {

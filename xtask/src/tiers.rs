@@ -1,5 +1,6 @@
-//! The test tiers. A tier is a module name in the path of a test (`host_feed::kvm::a_guest_asks` is
-//! in `kvm`). A test in no tier needs nothing of the machine, and is a unit test.
+//! Test tiers. A tier is the name of a module in a test's path: `host_feed::kvm::a_guest_asks` is
+//! in the tier `kvm`. A test in no tier is a unit test, which needs nothing special from the
+//! machine.
 
 use std::sync::Mutex;
 use std::time::Duration;
@@ -13,17 +14,18 @@ use crate::supervised::{self, Ran, Setting};
 use crate::tally::{Skip, Tally};
 use crate::together;
 
-/// Memory for one test: the largest lab has 2 GiB.
+/// Memory that is reserved for one test, in KiB. The largest lab needs 2 GiB.
 const MEMORY_KIB: usize = 3 << 20;
 
 /// Number of tests after which a quiet tier prints its progress.
 const PROGRESS: usize = 200;
 
-/// Modules with the longest tests, which take minutes. They start first, so that other CPUs do not
-/// wait for the last one.
+/// Modules with the longest tests, which take minutes. They start first, so that no CPU is idle
+/// while the last test runs.
 const LONG: [&str; 4] = ["join::", "feed_nested::", "xen::", "join_timers::"];
 
-/// Tiers of tests that need something of the machine, or much time. All others are unit tests.
+/// Tiers whose tests need something special from the machine, or much time. All other tests are
+/// unit tests.
 const NEEDY: [&str; 14] = [
     "budget_law",
     "search",
@@ -41,32 +43,33 @@ const NEEDY: [&str; 14] = [
     "tmux",
 ];
 
-/// How the tests of a tier are run.
+/// Way in which the tests of a tier run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Order {
-    /// As many at a time as CPUs and memory allow: other tests do not disturb them.
+    /// As many tests at the same time as CPUs and memory allow. They do not disturb each other.
     SideBySide,
-    /// One at a time: they load, change or measure the machine.
+    /// One test at a time, because the tests load, change or measure the machine.
     Alone,
-    /// All tests of a program in one process, one program after the other.
+    /// All tests of a program at the same time in one process. One program runs after the other.
     Together,
 }
 
-/// Tests that run under the same conditions.
+/// A group of tests that run under the same conditions.
 #[derive(Debug, Clone, Copy)]
 pub struct Tier {
     pub name: &'static str,
     pub order: Order,
-    /// Time limit of one test. A test takes less than a third of it on a quiet machine with two
-    /// cores.
+    /// Time limit of one test. On a quiet machine with two cores, a test takes less than a third of
+    /// its limit.
     pub limit: Duration,
     pub setting: Option<Setting>,
-    /// Whether the output of passed tests is shown: ratios, versions of kernels.
+    /// Whether the output of passed tests is shown, such as ratios and kernel versions.
     pub verbose: bool,
 }
 
 impl Tier {
-    /// Returns a tier of tests that run alone.
+    /// Returns a tier whose tests run one at a time, and show their output. `minutes` is the time
+    /// limit of a test.
     pub const fn alone(name: &'static str, minutes: u64) -> Tier {
         Tier {
             name,
@@ -77,7 +80,7 @@ impl Tier {
         }
     }
 
-    /// Returns a tier of tests that run at the same time.
+    /// Returns a tier whose tests run at the same time. `minutes` is the time limit of a test.
     pub const fn side_by_side(name: &'static str, minutes: u64) -> Tier {
         Tier {
             order: Order::SideBySide,
@@ -85,7 +88,8 @@ impl Tier {
         }
     }
 
-    /// Returns a tier of short tests without output if they pass. The limit is for a whole program.
+    /// Returns a tier of short tests that run in one process per program. Passed tests show no
+    /// output. `minutes` is the time limit of a program.
     pub const fn together(name: &'static str, minutes: u64) -> Tier {
         Tier {
             order: Order::Together,
@@ -94,7 +98,7 @@ impl Tier {
         }
     }
 
-    /// Returns the tier with an environment variable for its tests.
+    /// Returns the same tier, but its tests have this environment variable.
     pub const fn with(self, setting: Setting) -> Tier {
         Tier {
             setting: Some(setting),
@@ -102,7 +106,7 @@ impl Tier {
         }
     }
 
-    /// Returns the tier without the output of tests that pass.
+    /// Returns the same tier, but passed tests show no output.
     pub const fn quiet(self) -> Tier {
         Tier {
             verbose: false,
@@ -111,15 +115,15 @@ impl Tier {
     }
 }
 
-/// Returns whether a test needs nothing of the machine.
+/// Returns whether a test is a unit test, which needs nothing special from the machine.
 pub fn is_unit(test: &Test) -> bool {
     !NEEDY.iter().any(|tier| test.is_in(tier))
 }
 
-/// Runs these tests as a tier, or skips them if the machine cannot run them.
+/// Runs these tests as a tier. Skips them if `ability` says that the machine cannot run them.
 ///
 /// # Errors
-/// If there are no such tests, or a program cannot be started.
+/// If `tests` is empty, or if a program cannot be started.
 pub fn run(tally: &mut Tally, tier: Tier, tests: Vec<Test>, ability: &Ability) -> Result<()> {
     let name = tier.name;
     ensure!(
@@ -156,7 +160,7 @@ fn run_all(tier: Tier, mut tests: Vec<Test>) -> Result<Vec<Ran>> {
     if tier.order == Order::Together {
         return run_programs(tier, &settings, &tests);
     }
-    // Tests are taken from the end.
+    // The tests are taken from the end of the list.
     tests.reverse();
     tests.sort_by_key(|test| LONG.iter().any(|part| test.name.starts_with(part)));
     let all = tests.len();

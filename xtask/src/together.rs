@@ -1,8 +1,9 @@
-//! Runs all tests of one program in one process, at the same time. A process for each of a thousand
-//! short tests would cost more than the tests, and tests that share an input would each create it.
+//! Runs all tests of one program in one process, at the same time. A separate process for each of a
+//! thousand short tests would take longer than the tests. Tests that share an input would each have
+//! to create it.
 //!
-//! Only passed tests are final here. Each other test runs again in a process of its own, for its
-//! own output; a test that failed here still counts as failed.
+//! The result of a passed test is final. All other tests run again in separate processes, so that
+//! each has its own output. A test that failed in the common process still counts as failed.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -14,8 +15,8 @@ use crate::libtest::{self, Outcome};
 use crate::suite::Test;
 use crate::supervised::{self, Ended, Ending, Ran, Setting};
 
-/// Runs tests of one program. The time of a single test is 0, because it is not measured; one line
-/// has the time of all.
+/// Runs tests of one program. The time of each test is 0, because it is not measured. The time of
+/// all tests is printed in one line.
 ///
 /// # Errors
 /// If the program cannot be started.
@@ -75,14 +76,14 @@ pub fn run(tests: &[Test], settings: &[Setting], limit: Duration) -> Result<Vec<
     Ok(over)
 }
 
-/// Returns the name of a test's program: package and file.
+/// Returns the package and the file name of a test's program.
 fn place(test: &Test) -> String {
     let name = |path: &Path| path.file_name().unwrap_or_default().display().to_string();
     format!("{}/{}", name(&test.folder), name(&test.program))
 }
 
-/// Marks a test as failed that failed together with the others of its program, even if it passes
-/// alone.
+/// Marks a test as failed because it failed in the common process, even if it passes in a separate
+/// one.
 fn failed(mut alone: Ran) -> Ran {
     if !alone.is_bad() {
         alone.ending = Ending::Failed;
@@ -92,7 +93,8 @@ fn failed(mut alone: Ran) -> Ran {
     alone
 }
 
-/// Returns the process itself as a failure, if it ended before all of its tests.
+/// Returns a failure for the whole process if it exceeded its limit, or ended before all tests had
+/// results.
 fn cut_off(test: &Test, ended: Ended, limit: Duration, is_cut: bool) -> Option<Ran> {
     let ending = match ended.status {
         None => Ending::TooLong(limit),

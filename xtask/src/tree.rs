@@ -1,5 +1,5 @@
-//! The processes of one test: its program, and all descendants. Each inherits a mark in its
-//! environment, which stays when a parent ends before its child, and when a process starts its own
+//! Finds the processes of one test: its program, and all descendants. Each inherits a mark in its
+//! environment. The mark remains if a parent ends before its child, or if a process starts its own
 //! session.
 
 use std::collections::BTreeSet;
@@ -8,16 +8,17 @@ use std::fs;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-/// Environment variable that marks the processes of a test.
+/// Name of the environment variable that marks the processes of a test.
 pub const MARK: &str = "VMNOISE_TEST_PROCESS";
 
-/// Number of searches for the processes, because one may start another while it is killed.
+/// Largest number of searches for remaining processes. A process may start another one while the
+/// first is being killed.
 const ROUNDS: usize = 20;
 
 /// Number of lines of a stack that are shown.
 const STACK_LINES: usize = 12;
 
-/// Returns the live processes that carry this mark, or descend from one that does.
+/// Returns the ids of the live processes that have this mark, or that descend from such a process.
 pub fn processes(mark: &str) -> BTreeSet<u32> {
     let wanted = format!("{MARK}={mark}");
     let all = every_process();
@@ -38,20 +39,22 @@ pub fn processes(mark: &str) -> BTreeSet<u32> {
     found
 }
 
-/// Returns each live process and its parent, without zombies, which only wait for their parent.
+/// Returns the id and the parent's id of each live process. Zombies are left out, because they only
+/// wait for their parent.
 fn every_process() -> Vec<(u32, u32)> {
     let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
     let pids = entries.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
     let parent = |pid: u32| {
         let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-        // The name is in parentheses, and may contain any letter.
+        // The name is in parentheses, and may contain any character.
         let mut fields = stat.rsplit_once(") ")?.1.split(' ');
         (fields.next()? != "Z").then_some((pid, fields.next()?.parse().ok()?))
     };
     pids.filter_map(parent).collect()
 }
 
-/// Kills all processes that carry this mark, and returns the names of those that were alive.
+/// Kills all processes that have this mark. Returns the names of the processes that were still
+/// alive.
 pub fn end(mark: &str) -> Vec<String> {
     let mut ended = Vec::new();
     for round in 0..ROUNDS {
@@ -66,7 +69,7 @@ pub fn end(mark: &str) -> Vec<String> {
         let numbers = alive.iter().map(u32::to_string);
         let mut kill = Command::new("kill");
         kill.arg("-KILL").args(numbers);
-        // kill(1) complains about a process that has ended meanwhile.
+        // kill(1) reports an error if a process has already ended.
         let _ = kill.stdout(Stdio::null()).stderr(Stdio::null()).status();
         std::thread::sleep(Duration::from_millis(20));
     }
@@ -78,8 +81,8 @@ fn comm(pid: u32) -> String {
     name.map_or_else(|_| "?".into(), |name| name.trim_end().to_owned())
 }
 
-/// Describes where each thread of these processes is: its state, the system call that it waits in,
-/// its kernel stack (for root), and its own stack if elfutils' `eu-stack` is installed.
+/// Describes what each thread of these processes does: its state, its current system call, and its
+/// kernel stack (only for root). Adds its own stack if `eu-stack` of elfutils is installed.
 pub fn stacks(mark: &str) -> String {
     let mut text = String::new();
     for pid in processes(mark) {
@@ -120,7 +123,7 @@ fn command_line(pid: u32) -> String {
         .to_owned()
 }
 
-/// Returns the user-space stacks of a process's threads; empty if no tool here can read them.
+/// Returns the user-space stacks of a process's threads; empty if `eu-stack` is missing or fails.
 fn user_stacks(pid: u32) -> String {
     let mut reader = Command::new("timeout");
     reader.args(["--signal=KILL", "10", "eu-stack", "-p", &pid.to_string()]);
@@ -133,7 +136,8 @@ fn user_stacks(pid: u32) -> String {
 mod tests {
     use super::*;
 
-    /// The child leaves its session and its parent, and ignores all signals that it can ignore.
+    /// The child process leaves its session and its parent, and ignores all signals that can be
+    /// ignored.
     #[test]
     fn a_process_that_left_its_parent_is_found_and_ended() {
         let mark = format!("tree-{}", std::process::id());

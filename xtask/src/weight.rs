@@ -1,4 +1,5 @@
-//! Sizes of the parts of the release binary and of a page, in bytes. Each list adds up to its file.
+//! Prints the sizes of the parts of the release binary and of a page, in bytes. The sizes in each
+//! list add up to the size of the file.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -10,12 +11,13 @@ use object::{Object, ObjectSection, ObjectSymbol};
 
 use crate::cargo;
 
-/// Build folder. The measured binary has its symbols, so it is built apart from the released one.
+/// Build folder. The measured binary keeps its symbols, so this folder is separate from that of the
+/// release.
 const FOLDER: &str = "target/weight";
-/// Number of crates that are listed; the others are one line.
+/// Number of crates that are listed. One more line has the sum of the others.
 const NAMED: usize = 20;
 
-/// Prints the parts of the binary, and of a page, if there is one.
+/// Prints the sizes of the binary's parts. If `page` is given, also prints those of the page.
 pub fn print(page: Option<&Path>) -> Result<()> {
     let binary = fs::read(build()?)?;
     show("the release binary", of_binary(&binary)?);
@@ -36,7 +38,7 @@ fn show(whole: &str, weights: Weights) {
     }
 }
 
-/// Builds the binary with its symbols, and returns its path.
+/// Builds the binary with its symbols. Returns the path of the binary.
 fn build() -> Result<String> {
     let strip = "profile.release.strip=\"debuginfo\"";
     let built = Command::new(cargo())
@@ -55,12 +57,12 @@ fn build() -> Result<String> {
     Ok(last.into_string())
 }
 
-/// Returns code and data by crate, then the parts that belong to no crate.
+/// Returns the bytes of code and data of each crate, and then the bytes that belong to no crate.
 fn of_binary(file: &[u8]) -> Result<Weights> {
     let elf = object::File::parse(file)?;
     let mut crates: BTreeMap<String, u64> = BTreeMap::new();
     let mut seen = 0;
-    // The linker may merge two equal functions into one, with two names.
+    // The linker may merge equal functions into one, which then has several names.
     let mut placed = BTreeSet::new();
     for symbol in elf.symbols() {
         let section = symbol.section_index();
@@ -91,14 +93,15 @@ fn of_binary(file: &[u8]) -> Result<Weights> {
     Ok(weights)
 }
 
-/// Returns the size of the file without its symbols: all loaded parts have an address.
+/// Returns the size that the file would have without its symbols. All loaded sections have an
+/// address.
 fn stripped(elf: &object::File<'_>) -> u64 {
     let loaded = elf.sections().filter(|it| it.address() > 0);
     let ends = loaded.filter_map(|it| it.file_range());
     ends.map(|(start, size)| start + size).max().unwrap_or(0)
 }
 
-/// Returns the crate of the first path: `<T as core::fmt::Debug>::fmt` is of `core`. A symbol
+/// Returns the crate in a symbol's first path: `core` for `<T as core::fmt::Debug>::fmt`. A symbol
 /// without a path was written in C, or is a constant without a name.
 fn crate_of(symbol: &str) -> String {
     let Some((before, _)) = symbol.split_once("::") else {
@@ -112,7 +115,8 @@ fn crate_of(symbol: &str) -> String {
     }
 }
 
-/// Returns the elements of a page that have a size of their own; the rest is its tables and words.
+/// Returns the sizes of a page's elements that are listed separately. The rest is the page's tables
+/// and text.
 fn of_page(page: &str) -> Weights {
     let mut weights = Weights::new();
     let mut rest = page.len() as u64;

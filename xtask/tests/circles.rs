@@ -1,7 +1,7 @@
-//! No file of a crate needs another that needs it back: each can be read after the files that it
-//! uses. `mod.rs` is read after the parts in its folder that it uses. Uses of `mod.rs` by its parts
-//! do not count: its own items are what the parts have in common. Programs in `src/bin` and the
-//! arguments of macros are not read.
+//! The files of a crate have no cyclic dependencies, so that each can be read after the files that
+//! it uses. A `mod.rs` is read after the modules of its folder that it uses. Modules may use items
+//! of the `mod.rs` above them without a cycle, because these items are common to the folder.
+//! Programs in `src/bin` and the arguments of macros are not checked.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -12,30 +12,30 @@ use syn::{Attribute, Item, ItemMod, ItemUse, UseTree, Visibility};
 
 const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/..");
 
-/// A path below the root of a crate, to a module or to an item in one.
+/// Path from the root of a crate to a module, or to an item in a module.
 type Names = Vec<String>;
 
-/// The modules of a crate that have a file of their own, without test modules.
+/// Modules of a crate that are separate files, without test modules.
 #[derive(Default)]
 struct Files {
-    /// Paths that each file uses, absolute in the crate.
+    /// For each file: the paths that it uses, from the root of the crate.
     uses: BTreeMap<Names, BTreeSet<Names>>,
-    /// Names that a module re-exports, with their targets.
+    /// For each re-exported name: the path of its target.
     passed_on: BTreeMap<Names, Names>,
 }
 
-/// Paths in one file.
+/// Paths that occur in one file.
 #[derive(Default)]
 struct File {
-    /// Module that is being read.
+    /// Path of the module that is being read.
     module: Names,
-    /// Modules in files of their own.
+    /// Submodules that are separate files.
     parts: Vec<String>,
-    /// Paths that are used, each with the module that uses it.
+    /// Used paths. Each pair is the module that uses the path, and the path.
     named: Vec<(Names, Names)>,
-    /// Names that a module imports: module, name, and path.
+    /// Imported names: the module that imports, the name, and the path.
     imported: Vec<(Names, String, Names)>,
-    /// Paths that a module re-exports, with the module's own path for it.
+    /// Re-exported paths. Each pair is the module's own path for the item, and the item's path.
     passed_on: Vec<(Names, Names)>,
 }
 
@@ -84,7 +84,7 @@ fn a_circle_is_found_and_a_module_with_its_parts_is_none() {
     let circles: Vec<String> = Files::of(folder.path()).circles().collect();
     assert_eq!(circles, ["a::part -> b -> c -> a::part"]);
 
-    // Through the module around a part.
+    // A cycle that passes through the `mod.rs` above a module.
     write("a/part.rs", "pub struct A;");
     write(
         "a/mod.rs",
@@ -98,7 +98,8 @@ fn a_circle_is_found_and_a_module_with_its_parts_is_none() {
     write("a/mod.rs", "mod part; pub use part::A; use self::part::B;");
     fs::remove_file(folder.path().join("src/a/other.rs")).unwrap();
 
-    // Through a module that was reported before, and through its part.
+    // A cycle that passes through a `mod.rs` that was reported before, and through one of its
+    // modules.
     let by_its_part = [
         "a::part -> b -> c -> a -> a::part",
         "a::part -> b -> c -> a::part",
@@ -109,14 +110,14 @@ fn a_circle_is_found_and_a_module_with_its_parts_is_none() {
     );
     let circles: Vec<String> = Files::of(folder.path()).circles().collect();
     assert_eq!(circles, by_its_part);
-    // A re-export is a use.
+    // A re-export is a use, too.
     write("c.rs", "pub struct D; pub use crate::a::part::A;");
     let circles: Vec<String> = Files::of(folder.path()).circles().collect();
     assert_eq!(circles, ["a::part -> b -> c -> a::part"]);
 }
 
 impl Files {
-    /// Reads the package in this folder.
+    /// Reads the sources of the package in this folder.
     fn of(package: &Path) -> Files {
         let mut files = Files::default();
         let sources = package.join("src");
@@ -138,7 +139,7 @@ impl Files {
             let folder = folder.join(&part);
             let [own, inside] = [folder.with_extension("rs"), folder.join("mod.rs")];
             let path = if own.is_file() { own } else { inside };
-            // A module with a path attribute is of another crate.
+            // A module with a path attribute belongs to another crate.
             if path.is_file() {
                 let module = module.iter().cloned().chain([part]).collect();
                 self.read(module, &path, &folder);
@@ -162,7 +163,7 @@ impl Files {
         self.uses.entry(module).or_default().extend(named);
     }
 
-    /// Returns the path from the root of the crate; `None` if it leads to another crate.
+    /// Returns the path from the root of the crate; `None` if the path leads to another crate.
     fn absolute(
         &self,
         at: &Names,
@@ -193,10 +194,10 @@ impl Files {
         Some(base)
     }
 
-    /// Returns the file that contains the target of this path.
+    /// Returns the file that contains the item at this path.
     fn file(&self, path: &Names) -> Names {
         let mut path = path.clone();
-        // A name may be re-exported a few times.
+        // A name may be re-exported several times.
         for _ in 0..8 {
             let known = (1..=path.len()).rev();
             let found = known.map(|length| path[..length].to_vec());
@@ -214,7 +215,7 @@ impl Files {
             .unwrap_or_default()
     }
 
-    /// Returns the files that each file uses, without the modules around it.
+    /// Returns the files that each file uses. Leaves out the `mod.rs` files above the file.
     fn arrows(&self) -> BTreeMap<Names, BTreeSet<Names>> {
         let of = |(from, paths): (&Names, &BTreeSet<Names>)| {
             let to = paths.iter().map(|path| self.file(path));
@@ -224,7 +225,7 @@ impl Files {
         self.uses.iter().map(of).collect()
     }
 
-    /// Returns one circle for each file that is the first of one.
+    /// Returns one cycle for each file with which a cycle begins.
     fn circles(&self) -> impl Iterator<Item = String> {
         let arrows = self.arrows();
         let mut circles = Vec::new();
@@ -236,7 +237,7 @@ impl Files {
     }
 }
 
-/// Follows all arrows from this file; `done` are files whose arrows were all followed.
+/// Follows all uses from this file. `done` contains the files whose uses were already followed.
 fn walk(
     arrows: &BTreeMap<Names, BTreeSet<Names>>,
     file: &Names,
@@ -320,8 +321,8 @@ fn is_for_tests(attribute: &Attribute) -> bool {
             .is_ok_and(|path| path.is_ident("test"))
 }
 
-/// Collects the names that a `use` imports, with their paths; `*` imports unknown names and is left
-/// out.
+/// Collects each name that a `use` imports, and its path. `*` is left out, because it imports
+/// unknown names.
 fn leaves(tree: &UseTree, path: &mut Names, found: &mut Vec<(String, Names)>) {
     let with = |name: &syn::Ident| path.iter().cloned().chain([name.to_string()]).collect();
     match tree {

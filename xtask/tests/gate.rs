@@ -1,12 +1,12 @@
-//! The gate on a machine on which every program is a script. Without one of them a tier is skipped,
-//! and in CI that fails.
+//! Runs the gate on a machine on which every program is a script. If a program is missing, a tier
+//! is skipped, which is a failure in CI.
 
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::Path;
 use std::process::Command;
 
-/// Programs that the gate starts. `cargo` names the test program.
+/// Programs that the gate starts, and their scripts. The script of `cargo` names the test program.
 const PROGRAMS: [(&str, &str); 17] = [
     ("cargo", CARGO),
     ("program-of-tests", PROGRAM_OF_TESTS),
@@ -50,7 +50,7 @@ generate-lockfile*) test ! -e taken-back || { echo 'version 0.5.14 is yanked' >&
 esac
 "#;
 
-/// Tests of the fake program: one of each tier, and the FIRST_LABS of xtask/src/gate.rs.
+/// Script of the test program. It has a test of each tier, and the FIRST_LABS of xtask/src/gate.rs.
 const PROGRAM_OF_TESTS: &str = r#"
 case "$*" in
 *--list*) test ! -e unlistable || exit 1
@@ -89,8 +89,8 @@ echo CONFIG_DEBUG_INFO_BTF is set to y
 test -e no-bpf || echo eBPF program_type raw_tracepoint is available
 "#;
 
-/// Runs `cargo xtask TASK` without the `missing` programs and with these files. Returns whether it
-/// passes, and its output.
+/// Runs `cargo xtask TASK` on a machine without the programs `missing` and with these files.
+/// Returns whether the task succeeds, and its output.
 fn xtask(task: &str, in_ci: bool, missing: &[&str], files: &[&str]) -> (bool, String) {
     let folder = tempfile::tempdir().unwrap();
     let bin = folder.path().join("bin");
@@ -110,7 +110,7 @@ fn xtask(task: &str, in_ci: bool, missing: &[&str], files: &[&str]) -> (bool, St
         fs::write(folder.path().join(file), "").unwrap();
     }
     let path = std::env::var("PATH").unwrap();
-    // kill(1) is the machine's own, because a hanging test must really end.
+    // kill(1) is that of the real machine, because a hanging test must really be killed.
     let kill = path.split(':').map(|it| Path::new(it).join("kill"));
     let kill = kill.into_iter().find(|it| it.exists()).unwrap();
     symlink(kill, bin.join("kill")).unwrap();
@@ -127,14 +127,14 @@ fn xtask(task: &str, in_ci: bool, missing: &[&str], files: &[&str]) -> (bool, St
     (output.status.success(), out + &err)
 }
 
-/// Runs the whole gate, as CI does.
+/// Runs the tasks `test` and `rest`, as CI does. Returns whether both succeed, and their output.
 fn gate(in_ci: bool, missing: &[&str], files: &[&str]) -> (bool, String) {
     let (test, reported) = xtask("test", in_ci, missing, files);
     let (rest, others) = xtask("rest", in_ci, missing, files);
     (test && rest, reported + &others)
 }
 
-/// Returns the names in FIRST_LABS of xtask/src/gate.rs.
+/// Returns the names in FIRST_LABS of xtask/src/gate.rs, separated by spaces.
 fn first_labs() -> String {
     let source = include_str!("../src/gate.rs");
     let list = source.split_once("const FIRST_LABS").unwrap().1;
@@ -172,7 +172,7 @@ fn advisories_that_cannot_be_had_are_a_skip_that_is_counted() {
         "{reported}"
     );
     assert!(reported.contains(" 1 skipped"), "{reported}");
-    // If another program can fetch the advisories, cargo-deny must have them too.
+    // If another program can fetch the advisories, cargo-deny must be able to fetch them, too.
     assert!(!gate(true, &["git"], &["unreachable"]).0);
 }
 
@@ -200,7 +200,7 @@ fn a_test_that_fails_or_ends_without_a_result_fails_the_gate() {
     }
 }
 
-/// The test ignores all signals that it can ignore, and its child holds its output open.
+/// The test ignores all signals that can be ignored, and its child process holds the output open.
 #[test]
 fn a_test_that_hangs_is_ended_and_described_and_the_next_one_runs() {
     let (passes, reported) = xtask("test", false, &[], &["hanging"]);
@@ -218,8 +218,8 @@ fn a_test_that_hangs_is_ended_and_described_and_the_next_one_runs() {
     }
 }
 
-/// Passed tests are counted, and the others run again, each alone. The failure of the program still
-/// counts.
+/// Passed tests of a common process are counted. The others run again one by one. A failure in the
+/// common process still counts.
 #[test]
 fn tests_that_share_a_process_are_told_apart() {
     for (file, said) in [
@@ -263,7 +263,8 @@ fn a_program_that_is_gone_fails_in_ci_and_is_a_skip_elsewhere() {
     );
 }
 
-/// /dev/kvm is the only real device: without it, no test of that tier must run.
+/// /dev/kvm is the only file of the real machine that matters here. Without it, the tests of this
+/// tier need not run.
 #[test]
 fn tmux_must_be_there_where_its_tier_can_run() {
     let (passes, reported) = gate(true, &["tmux"], &[]);
@@ -280,7 +281,7 @@ fn a_doctor_that_no_longer_sees_bpf_does_not_excuse_its_tier() {
     );
     assert!(gate(false, &[], &["blind"]).0);
     assert!(!gate(true, &["bpftool"], &["blind"]).0, "not confirmed");
-    // If another program confirms it, the machine lacks BPF.
+    // If another program confirms that BPF is missing, the skipped tier is excused.
     let (passes, reported) = gate(true, &[], &["blind", "no-bpf"]);
     assert!(passes, "{reported}");
 }

@@ -1,4 +1,4 @@
-//! Tests of the tasks, and of the order of the sources.
+//! Tests of the tasks, and of rules for the sources.
 #![allow(clippy::unwrap_used)] // A failed `unwrap` fails the test.
 
 mod circles;

@@ -1,5 +1,5 @@
-//! A module with parts is a folder: its own file is `mod.rs` in it, so that all of the module is in
-//! one place.
+//! A module with submodules is a folder, and its own file is `mod.rs` in this folder. So all files
+//! of the module are in one place.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -47,7 +47,8 @@ fn a_file_outside_of_the_folder_of_its_parts_is_found() {
     );
 }
 
-/// Collects Rust files that have a folder of the same name with Rust files in it.
+/// Collects each Rust file that has a folder of the same name next to it, if this folder contains
+/// Rust files.
 fn outside_of_their_folders(folder: &Path, found: &mut Vec<PathBuf>) {
     for path in entries(folder) {
         if path.is_dir() {
@@ -58,12 +59,12 @@ fn outside_of_their_folders(folder: &Path, found: &mut Vec<PathBuf>) {
     }
 }
 
-/// Returns whether a folder has Rust files, or folders with Rust files.
+/// Returns whether a folder or one of its subfolders contains Rust files.
 fn has_rust(folder: &Path) -> bool {
     entries(folder).any(|it| is_rust(&it) || it.is_dir() && has_rust(&it))
 }
 
-/// Returns the entries of a folder; none if it is missing.
+/// Returns the entries of a folder; none if the folder does not exist.
 fn entries(folder: &Path) -> impl Iterator<Item = PathBuf> {
     let entries = fs::read_dir(folder).into_iter().flatten();
     entries.map(|entry| entry.unwrap().path())

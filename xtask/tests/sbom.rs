@@ -1,5 +1,5 @@
-//! Tests the output of `make sbom`: a bill of materials that others can read, and a text for each
-//! licence.
+//! Tests the output of `make sbom`: another program can read the bill of materials, and each
+//! licence has a text.
 
 use std::fs;
 use std::path::Path;
@@ -7,7 +7,7 @@ use std::process::Command;
 
 const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/..");
 
-/// Reads a bill with CycloneDX's own library: returns its components, or the error.
+/// Reads a bill of materials with CycloneDX's own library. Returns its components, or the error.
 fn read(bill: &Path) -> Result<String, String> {
     let reader = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/oracle/bill.py");
     let output = Command::new("python3")
@@ -44,7 +44,7 @@ mod engine {
             let title = format!("\n{} {} ({})\n", next(), next(), next());
             assert!(licences.contains(&title), "no text: {title}");
         }
-        // One of each kind: a crate, code in a crate, a system library.
+        // Parts of each kind: crates, code in crates, and system libraries.
         for name in [
             "libbpf-rs",
             "libbpf",
@@ -67,7 +67,7 @@ mod engine {
             assert!(licences.contains(text), "{text}");
         }
 
-        // The reader refuses an invalid bill.
+        // The library refuses an invalid bill of materials.
         let text = fs::read_to_string(&bill).unwrap();
         for (right, wrong) in [("\"library\"", "\"books\""), ("\"Zlib\"", "\"Zlob\"")] {
             fs::write(&bill, text.replace(right, wrong)).unwrap();

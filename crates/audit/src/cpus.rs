@@ -1,11 +1,11 @@
-//! Lists and masks of CPUs, in the formats of the kernel and its command line.
+//! Parses lists and masks of CPUs, in the formats of the kernel's files and its command line.
 
 use vmnoise_host::cpu_list;
 
 use crate::rule::CpuFormat;
 
-/// Reads CPUs in a format of the kernel; empty if the kernel writes that there are none (`(null)`).
-/// `last` is the machine's last CPU.
+/// Parses CPUs in a format of the kernel. Returns no CPUs for text in another format: the kernel
+/// writes `(null)` if there are none. `last` is the machine's last CPU.
 pub(crate) fn listed(text: &str, format: CpuFormat, last: u32) -> Vec<u32> {
     match format {
         CpuFormat::List => list(text, last).unwrap_or_default(),
@@ -20,8 +20,9 @@ pub(crate) fn listed(text: &str, format: CpuFormat, last: u32) -> Vec<u32> {
     }
 }
 
-/// Reads a list in the format of the kernel's command line: `2-N` up to the last CPU, `all`, and
-/// `0-15:2/4`, the first two of each four. `None` if the kernel refuses it.
+/// Parses a list in the format of the kernel's command line. `2-N` ends at the last CPU, `all`
+/// means all CPUs, and `0-15:2/4` means the first two of each four. `None` if the kernel refuses
+/// the list.
 fn list(text: &str, last: u32) -> Option<Vec<u32>> {
     let last = last.to_string();
     let mut listed = Vec::new();
@@ -37,7 +38,7 @@ fn list(text: &str, last: u32) -> Option<Vec<u32>> {
         let first = *range.first()?;
         let of_stride = range.into_iter().filter(|cpu| (cpu - first) % group < used);
         listed.extend(of_stride);
-        // A list from outside may name each CPU thousands of times.
+        // A list from outside may contain each CPU thousands of times.
         if listed.len() > 1 << 16 {
             listed.sort_unstable();
             listed.dedup();

@@ -1,4 +1,4 @@
-//! Evidence from a recording: who took how much time of which CPU.
+//! Evidence from a recording: how much time each culprit took from each CPU.
 
 #[cfg(test)]
 use vmnoise_events::MeasuringCommand;
@@ -10,42 +10,43 @@ use wildmatch::WildMatch;
 use crate::rule::{Ran, Signature};
 use crate::seen::Bad;
 
-/// The noise of a run, by culprit.
+/// Noise of a run, by culprit.
 #[derive(Debug, Clone)]
 pub struct NoiseEvidence {
     /// Total length of the gaps of all measured CPUs, in nanoseconds.
     pub noise_ns: u64,
-    /// Number of records that the run lost. A finding may explain more than it shows.
+    /// Number of events that the run lost. If events were lost, a finding may explain more time
+    /// than the evidence shows.
     pub lost_events: u64,
-    /// Facts about what the recording could see.
+    /// Coverage of the recording.
     pub coverage: Coverage,
     took: Vec<Took>,
-    /// How the measured threads were scheduled; `None`: unknown.
+    /// How the measured threads were scheduled; `None` if unknown.
     ran: Option<Ran>,
 }
 
-/// A culprit's part of a CPU's noise.
+/// Time that a culprit took from one CPU.
 #[derive(Debug, Clone)]
 struct Took {
-    /// `None`: it belongs to no CPU.
+    /// Number of the CPU; `None` if the time belongs to no CPU.
     cpu: Option<u32>,
     share: Share,
     name: Name,
     ns: u64,
 }
 
-/// The part of a recording that a finding explains.
+/// Part of a recording's noise that a finding explains.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ExplainedNoise {
-    /// Largest part of the noise that it explains, in nanoseconds. The culprits may have had time
-    /// for other reasons too.
+    /// Upper bound of the explained noise, in nanoseconds. The culprits may have taken some of this
+    /// time for other reasons.
     pub ns: u64,
-    /// The culprits, largest first: share, name and nanoseconds over all CPUs.
+    /// Culprits, the largest first: share, name, and nanoseconds over all CPUs.
     pub who: Vec<(Share, Name, u64)>,
 }
 
 impl NoiseEvidence {
-    /// Returns the evidence of a run whose threads had this policy.
+    /// Returns the evidence of a run whose measured threads had the scheduling policy `priority`.
     pub fn of(summary: &Summary, priority: Option<Policy>) -> NoiseEvidence {
         let cpus = summary.cpus.iter();
         NoiseEvidence {
@@ -56,13 +57,14 @@ impl NoiseEvidence {
             lost_events: summary.lost_events,
             coverage: summary.coverage.clone(),
             took: cpus.flat_map(took_of).collect(),
-            // In a feed, the host reports its own threads.
+            // In a feed, the host reports the scheduling of its own threads, not that of the
+            // measured threads.
             ran: summary.feed.is_none().then_some(Ran::of(priority)),
         }
     }
 
-    /// Returns what one side of a guest and its host took of the guest's gaps, or of its wake-up
-    /// delays. The measured threads had this policy.
+    /// Returns the time that one side took from the guest's gaps or wake-ups. `side` is the guest
+    /// or its host. The measured threads had the scheduling policy `priority`.
     pub fn of_side(run: &JoinedRun, side: VmSide, priority: Option<Policy>) -> NoiseEvidence {
         let of_side = run.culprits.iter().filter(|it| it.side == side);
         let all_ns = run.culprits.iter().map(|it| it.total_ns);
@@ -78,12 +80,12 @@ impl NoiseEvidence {
                     ns: it.total_ns,
                 })
                 .collect(),
-            // On the host the vCPU's thread waits, and its scheduling is unknown.
+            // On the host, the vCPU's thread waits. Its scheduling is unknown.
             ran: (side == VmSide::Guest).then_some(Ran::of(priority)),
         }
     }
 
-    /// Returns evidence in which each of these took some time.
+    /// Returns evidence in which each of these culprits took one nanosecond.
     #[cfg(test)]
     pub(crate) fn of_names<'a>(names: impl Iterator<Item = (Share, &'a str)>) -> NoiseEvidence {
         NoiseEvidence {
@@ -102,8 +104,8 @@ impl NoiseEvidence {
         }
     }
 
-    /// Returns the time that the bad places explain, on these CPUs or on all. Marks the evidence
-    /// that has a finding.
+    /// Returns the noise that these bad settings explain. `cpus` limits the noise to these CPUs;
+    /// `None` means all. Sets the mark of each piece of evidence that a finding explains.
     pub(crate) fn explained(
         &self,
         signatures: &[Signature],
@@ -122,7 +124,8 @@ impl NoiseEvidence {
                 continue;
             }
             let matches = bad.iter().any(|bad| {
-                // The instance begins with the CPU to which the file belongs, if there is one.
+                // The instance begins with the number of the file's CPU if the file belongs to one
+                // CPU.
                 let first = bad.instance.split('/').next();
                 let of_cpu = first
                     .and_then(|first| first.strip_prefix("cpu"))
@@ -155,7 +158,7 @@ impl NoiseEvidence {
         ExplainedNoise { ns, who }
     }
 
-    /// Returns how much of the noise has a finding, in nanoseconds.
+    /// Returns how much of the noise is marked as explained, in nanoseconds.
     pub(crate) fn marked_ns(&self, marks: &[bool]) -> u64 {
         let marked = self.took.iter().zip(marks).filter(|(_, mark)| **mark);
         marked.map(|(took, _)| took.ns).fold(0, u64::saturating_add)
@@ -163,7 +166,7 @@ impl NoiseEvidence {
 }
 
 impl Ran {
-    /// Returns how threads of this policy run.
+    /// Returns how threads of this policy are scheduled.
     fn of(policy: Option<Policy>) -> Ran {
         match policy {
             None | Some(Policy::Other(_)) => Ran::Ordinary,
@@ -174,7 +177,7 @@ impl Ran {
     }
 }
 
-/// Returns the time by name. Time without a culprit has an empty name.
+/// Returns the time that each culprit took from the CPU. Time without a culprit has an empty name.
 fn took_of(cpu: &CpuSummary) -> Vec<Took> {
     let took = |share, name, ns| Took {
         cpu: Some(cpu.cpu),
@@ -198,8 +201,8 @@ fn took_of(cpu: &CpuSummary) -> Vec<Took> {
 
 fn is_meant(signature: &Signature, bad: &Bad, took: &Took) -> bool {
     let is = |pattern: &str| {
-        // A star in a name from outside must not match any other name. The pattern has no way to
-        // escape it, so it becomes a mark for any one letter.
+        // A `*` in a name from outside must not match other names. The pattern has no escape
+        // character, so `*` becomes `?`, which matches any single character.
         let [instance, name] = [&bad.instance, &bad.name].map(|it| it.replace('*', "?"));
         let pattern = pattern
             .replace("{instance}", &instance)
@@ -216,7 +219,7 @@ mod tests {
     use super::*;
     use crate::rules::all;
 
-    /// Returns the losses of two CPUs.
+    /// Returns the evidence of two CPUs.
     fn evidence() -> NoiseEvidence {
         let took = |cpu, share, name: &str, ns| Took {
             cpu: Some(cpu),
@@ -259,8 +262,8 @@ mod tests {
         evidence().explained(&rule.explains, &bad, None, marks).ns
     }
 
-    /// Interrupts of devices, vectors of the CPU, softirqs and threads all have numbers, and
-    /// several may have the same one.
+    /// Device interrupts, CPU vectors, softirqs and threads all have numbers. Several of them may
+    /// have the same number.
     #[test]
     fn a_number_means_nobody_else_who_has_it() {
         const NUMBER: &str = "236";
@@ -269,7 +272,7 @@ mod tests {
             vectors.filter_map(|line| line.strip_prefix("IRQ_VECTOR(")?.strip_suffix(")"));
         let vectors: Vec<&str> = vectors.collect();
         assert!(vectors.len() > 10, "{vectors:?}");
-        // The name, and the shares that such a name may have.
+        // A name, and the shares in which it may occur.
         let of_line = ("eno1", [Share::Irq, Share::HostIrq]);
         let of_task = ("bash", [Share::Thread, Share::Preempted]);
         let others = [
@@ -317,7 +320,7 @@ mod tests {
         assert!(seen > 4, "{seen}");
     }
 
-    /// A thread may be named `*`.
+    /// A thread may have the name `*`.
     #[test]
     fn a_star_in_a_name_means_no_other_name() {
         let rules = all().unwrap();
@@ -343,11 +346,11 @@ mod tests {
         assert_eq!(explained("irq-affinity", &["24"]), 100);
         assert_eq!(explained("irq-affinity", &["25", "2"]), 0);
         assert_eq!(explained("nohz-full", &[""]), 200);
-        // Neither the kernel's own thread of a CPU, nor time without a name.
+        // The CPU's own kernel threads, and time without a name, are not explained.
         assert_eq!(explained("isolated-cpus", &[""]), 30 + 10 + 4);
-        // Throttling has no name, and has all of its share.
+        // Throttled time has no culprit's name, so all of the share is explained.
         assert_eq!(explained("rt-throttling", &[""]), 50_000);
-        // Only the CPU that has the setting.
+        // Only the time of the CPU with the bad setting is explained.
         assert_eq!(explained("governor", &["cpu3"]), 4);
         assert_eq!(explained("governor", &["cpu2"]), 0);
         assert_eq!(explained("governor", &["cpu3/state1"]), 4);
@@ -364,11 +367,12 @@ mod tests {
             let explained = evidence.explained(&rule.explains, &[bad("")], None, &mut Vec::new());
             explained.ns
         };
-        // Real-time threads have no quota, and other threads have no limit of real-time threads.
+        // A quota does not limit real-time threads, and the real-time limit does not throttle other
+        // threads.
         assert_eq!(explained("quota", Some(Ran::Ordinary)), 50_000);
         assert_eq!(explained("quota", Some(Ran::RealTime)), 0);
         assert_eq!(explained("rt-throttling", Some(Ran::Ordinary)), 0);
-        // A host reported its own threads.
+        // A host reported the scheduling of its own threads.
         assert_eq!(explained("quota", None), 0);
         assert_eq!(explained("rt-throttling", None), 0);
     }
@@ -386,7 +390,7 @@ mod tests {
             explained.ns
         };
         assert_eq!(explained("bash", "7"), 40);
-        // Another thread has its number now.
+        // Another thread has the same number now.
         assert_eq!(explained("cron", "7"), 0);
         assert_eq!(explained("bash", "8"), 0);
     }

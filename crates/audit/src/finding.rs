@@ -1,4 +1,4 @@
-//! The result of an audit.
+//! Result of an audit: findings, their verdicts, and their remedies.
 
 use std::cmp::Reverse;
 
@@ -11,100 +11,100 @@ use crate::rule::{AuditRule, FactSource};
 use crate::seen::{Bad, Seen};
 use crate::threads::{AsItIs, as_it_is};
 
-/// All rules, checked on one machine.
+/// Result of checking all rules on one machine.
 #[derive(Debug)]
 pub struct Audit {
-    /// The rules that found a fault, or could not be read. Those that explain most of the recording
-    /// come first, then by name.
+    /// Rules that found a bad setting, or whose setting could not be read. Findings that explain
+    /// the most noise come first. Findings that explain equal noise are sorted by name.
     pub findings: Vec<Finding>,
-    /// Names of the rules that found no fault.
+    /// Names of the rules whose settings are good.
     pub good: Vec<String>,
-    /// Names of the rules about settings that this kernel does not have.
+    /// Names of the rules whose settings do not exist on this kernel.
     pub absent: Vec<String>,
-    /// Part of the recording's noise that has a finding, in nanoseconds; `None` without a
+    /// Part of the recording's noise that the findings explain, in nanoseconds; `None` without a
     /// recording.
     pub explained_ns: Option<u64>,
-    /// The parts of the evidence that have a finding.
+    /// For each piece of the evidence: whether a finding explains this piece.
     pub(crate) marks: Vec<bool>,
 }
 
-/// A rule that found a fault, or could not be read.
+/// A rule that found a bad setting, or whose setting could not be read.
 #[derive(Debug, Clone)]
 pub struct Finding {
-    /// The rule.
+    /// The rule that was checked.
     pub rule: AuditRule,
-    /// The verdict on the rule.
+    /// How much the finding matters for the recording.
     pub verdict: FindingVerdict,
-    /// The bad places; empty if it could not be read.
+    /// Files or threads with the bad setting; empty if the setting could not be read.
     pub bad: Vec<Bad>,
-    /// The remedy for each of these places.
+    /// Remedy for each element of `bad`, in the same order.
     pub changes: Vec<Change>,
 }
 
-/// The verdict of a recording on a finding.
+/// How much a finding matters for the recording.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum FindingVerdict {
-    /// It explains this part of the recording.
+    /// The setting explains this part of the recording's noise.
     Explains(ExplainedNoise),
-    /// It could matter, but nothing of it was seen; or there is no recording.
+    /// The setting may matter, but explains no recorded noise; or there is no recording.
     CouldMatter,
-    /// It cannot be read. This is the file that this process may not read.
+    /// The setting cannot be read. Contains the file that this process is not allowed to read.
     CannotBeRead(String),
 }
 
-/// The remedy for one place.
+/// Remedy for one bad setting.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Change {
-    /// A write that helps at once; `None` if only a restart of the kernel helps, or if no safe
-    /// command is known.
+    /// Write to a file that helps at once. `None` if only a restart of the kernel helps, or if no
+    /// safe write is known.
     pub now: Option<Write>,
-    /// A command that helps at once; `None` if there is none.
+    /// Command that helps at once; `None` if no command is known.
     pub command: Option<ShellCommand>,
-    /// A change for the next start, of the kernel or of the VM.
+    /// Change that takes effect at the next start of the kernel or the VM; `None` if there is none.
     pub reboot: Option<String>,
-    /// Advice for a person who knows more than files show.
+    /// Advice that needs knowledge beyond the machine's files; `None` if there is none.
     pub advice: Option<String>,
-    /// Difference between now and the begin of the run; `None` if there is none, or if there is no
-    /// run.
+    /// Change of the setting since the run began; `None` without a change, or without a run.
     pub since_run: Option<SinceRun>,
 }
 
-/// How a place has changed since a run began.
+/// How a setting has changed since a run began.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum SinceRun {
-    /// It is good now.
+    /// The setting is good now.
     WellNow,
-    /// It is still bad, and now set to this.
+    /// The setting is still bad, and has this value now.
     SetTo(String),
-    /// It was good then.
+    /// The setting was good when the run began.
     WellThen,
 }
 
-/// A write to a file. All three texts are plain words for a shell.
+/// Write to a file. A shell reads each of the three texts as plain words.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Write {
-    /// Path of the file.
+    /// Path of the file to write.
     pub file: String,
-    /// The good value.
+    /// Value that makes the setting good.
     pub to: String,
-    /// The earlier value.
+    /// Value that restores the earlier state.
     pub was: String,
 }
 
-/// A command. All its words are plain words for a shell.
+/// Shell command. All its words are plain words for a shell.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ShellCommand {
-    /// The command that makes it good.
+    /// Command that makes the setting good.
     pub run: String,
-    /// The command that restores the earlier state.
+    /// Command that restores the earlier state.
     pub undo: String,
-    /// The id of the thread that it changes, and when the thread began, in clock ticks since boot,
-    /// which distinguishes threads that had the same id. `None` if it changes no thread.
+    /// Id of the thread that the command changes, and the thread's start time in clock ticks since
+    /// boot. The start time distinguishes threads that had the same id. `None` if the command
+    /// changes no thread.
     pub thread: Option<(u32, u64)>,
 }
 
 impl Audit {
-    /// Checks all of these rules. `evidence` comes from a recording of this machine.
+    /// Checks these rules on a machine. `evidence` comes from a recording of the same machine.
     pub fn new(
         rules: Vec<AuditRule>,
         machine: &AuditMachine,
@@ -122,8 +122,8 @@ impl Audit {
         )
     }
 
-    /// Checks rules by `look`, which returns what is seen and the only CPUs on which it takes time
-    /// (`None`: all). `change` returns the remedy for each place.
+    /// Checks rules. `look` returns the result of a rule's check, and the CPUs on which the setting
+    /// takes time (`None` for all). `change` returns the remedy for each bad setting.
     pub(crate) fn by(
         rules: Vec<AuditRule>,
         look: impl Fn(&AuditRule) -> (Seen, Option<Vec<u32>>),
@@ -170,8 +170,8 @@ impl Audit {
     }
 }
 
-/// Returns how much of the noise has a finding in one of these audits, in nanoseconds. All were
-/// made from this evidence.
+/// Returns how much of the noise at least one of these audits explains, in nanoseconds. All audits
+/// must be based on this evidence.
 pub fn explained_together(evidence: &NoiseEvidence, audits: &[&Audit]) -> u64 {
     let most = audits.iter().map(|it| it.marks.len()).max().unwrap_or(0);
     let is_marked = |place| audits.iter().any(|it| it.marks.get(place) == Some(&true));
@@ -180,7 +180,7 @@ pub fn explained_together(evidence: &NoiseEvidence, audits: &[&Audit]) -> u64 {
 }
 
 impl Finding {
-    /// Returns how much of a recording it explains, in nanoseconds.
+    /// Returns how much noise the finding explains, in nanoseconds; 0 without an explanation.
     pub fn explained_ns(&self) -> u64 {
         match &self.verdict {
             FindingVerdict::Explains(explained) => explained.ns,
@@ -189,7 +189,7 @@ impl Finding {
     }
 }
 
-/// Advice if all CPUs were chosen: none is left for other work.
+/// Advice if all CPUs were selected, so that no CPU is left for other work.
 const CHOOSE: &str =
     "name the CPUs that should be quiet with -c: at least one must be left for other work";
 
@@ -204,7 +204,7 @@ impl AuditRule {
 
     pub(crate) fn change(&self, bad: &Bad, machine: &AuditMachine) -> Change {
         let remedy = &self.remedy;
-        // There may be no CPU to which the work could move, or on which it could stay.
+        // The work may have no CPU to which it could move, or on which it could stay.
         let is_all = machine.others.is_empty();
         let can = |text: &str| !is_all || !(text.contains("{others") || text.contains("{cpus"));
         let fill = |text: &str| {
@@ -214,7 +214,7 @@ impl AuditRule {
             let text = text.replace("{others_mask}", &mask(&machine.others));
             text.replace("{others}", &cpu_list::format(&machine.others))
         };
-        // The file is read in any case: another audit of the recording may ask about other CPUs.
+        // The file is always read, so that a recording keeps it for a later audit of other CPUs.
         let was = remedy.write.as_deref().map(fill);
         let was = was.map(|path| (machine.read(&path), path));
         let now = was.filter(|_| can(&remedy.to));
@@ -231,7 +231,8 @@ impl AuditRule {
                 write.is_plain().then_some(write)
             }),
             command: remedy.run.as_ref().filter(|it| can(it)).and_then(|run| {
-                // A process that is not part of a service cannot be stopped and started as one.
+                // Only a process that belongs to a service can be stopped and started as this
+                // service.
                 if let FactSource::NoProcess { name } = &self.look
                     && !is_service(machine, bad, name)
                 {
@@ -250,7 +251,7 @@ impl AuditRule {
     }
 }
 
-/// Returns whether the process of a place belongs to the service with this name.
+/// Returns whether the process with the bad setting belongs to the service `name`.
 fn is_service(machine: &AuditMachine, bad: &Bad, name: &str) -> bool {
     match machine.read(&format!("proc/{}/cgroup", bad.instance)) {
         Said::Text(text) => text.contains(&format!("/{name}.service")),
@@ -259,7 +260,8 @@ fn is_service(machine: &AuditMachine, bad: &Bad, name: &str) -> bool {
 }
 
 impl ShellCommand {
-    /// Returns `None` if words of the command are unknown or not plain.
+    /// Fills in the words for the thread. Returns `None` if a placeholder remains, or if a word is
+    /// not plain.
     fn new(run: String, undo: String, is: Option<AsItIs>) -> Option<ShellCommand> {
         let words = is.iter().flat_map(|is| &is.words);
         let (run, undo) = words.fold((run, undo), |(run, undo), (word, is)| {
@@ -275,8 +277,8 @@ impl ShellCommand {
 }
 
 impl Write {
-    /// Returns whether a shell takes each text as plain words. Names from outside must not get into
-    /// a command: a network interface may be called `$(reboot)`.
+    /// Returns whether a shell reads each text as plain words. Other names must not get into a
+    /// command: a network interface may be called `$(reboot)`.
     fn is_plain(&self) -> bool {
         let words = [&self.file, &self.to, &self.was];
         words.into_iter().all(|word| {
@@ -294,7 +296,7 @@ fn is_plain(word: &str) -> bool {
     !word.is_empty() && word.chars().all(is_plain)
 }
 
-/// Writes a mask in the kernel's format: words of 32 bits, the highest first.
+/// Formats a mask as the kernel does: words of 32 bits, the highest word first.
 fn mask(cpus: &[u32]) -> String {
     let highest = cpus.iter().max().copied().unwrap_or(0) / 32;
     let word = |place: u32| {
@@ -314,7 +316,7 @@ mod tests {
     use crate::rules::all;
     use crate::tree::grown;
 
-    /// CPUs 2 and 3 of four should be quiet.
+    /// Of four CPUs, CPUs 2 and 3 should be quiet.
     const CPUS: [u32; 2] = [2, 3];
 
     fn audit(tree: &FileTree, rule: &AuditRule) -> Audit {
@@ -340,7 +342,7 @@ mod tests {
                     "{}: {change:?}",
                     rule.id
                 );
-                // Without a file to write, or a command, there is a change for the next start.
+                // A rule has either a remedy that helps at once, or a change for the next start.
                 let write = change.now.iter().map(|write| &write.to);
                 let run = change.command.iter().flat_map(|it| [&it.run, &it.undo]);
                 let now: Vec<_> = write.chain(run).collect();
@@ -354,7 +356,7 @@ mod tests {
                     rule.id
                 );
             }
-            // A kernel without the setting gets no finding.
+            // If the kernel lacks the setting, there is no finding.
             let none = audit(&FileTree::new(), &rule);
             assert_eq!(none.absent.concat(), rule.id, "{none:?}");
         }
@@ -391,7 +393,7 @@ mod tests {
         }
     }
 
-    /// A container sees its own group as the root.
+    /// A container sees its own control group as the root.
     #[test]
     fn a_container_has_the_quota_of_its_pod() {
         let rules = all().unwrap();
@@ -467,7 +469,8 @@ mod tests {
         let words = |file: &str, to: &str, was: &str| (file.into(), to.into(), was.into());
         assert_eq!(
             write("irq-affinity"),
-            // The requested CPUs, not the actual CPU of the interrupt: more CPUs may be requested.
+            // The remedy uses the CPUs that were requested for the interrupt, which may be more
+            // than the CPUs that handle it.
             words("/proc/irq/24/smp_affinity_list", "0-1", "0-3")
         );
         assert_eq!(

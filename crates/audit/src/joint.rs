@@ -1,5 +1,5 @@
-//! Checks a guest and its host together: a setting that is good on each side may be bad for the
-//! pair.
+//! Checks a guest together with its host. Settings that are good on each side alone may be bad for
+//! the pair.
 
 use vmnoise_explain::VmSide;
 
@@ -10,36 +10,35 @@ use crate::machine::{AuditMachine, Said};
 use crate::rule::{AuditRule, FactSource, Is, SideCondition, Signature};
 use crate::seen::{Bad, Seen};
 
-/// The two machines of a pair.
+/// A guest and its host, with the vCPUs to check.
 #[derive(Debug, Clone, Copy)]
 pub struct AuditedPair<'a> {
-    /// The guest. The CPUs in question are those that are vCPUs of the host.
+    /// The guest. Its selected CPUs are the ones that run as vCPUs of the host.
     pub guest: &'a AuditMachine,
-    /// The host. The CPUs in question are those on which these vCPUs were.
+    /// The host. Its selected CPUs are the ones on which the guest's vCPUs ran.
     pub host: &'a AuditMachine,
-    /// These vCPUs.
+    /// The guest's vCPUs on the host.
     pub vcpus: &'a [VcpuPlace],
 }
 
-/// The CPUs on which a vCPU was.
+/// CPUs of the host on which a vCPU ran.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct VcpuPlace {
-    /// Number of this CPU in the guest.
+    /// Number of the vCPU's CPU in the guest.
     pub cpu: u32,
-    /// Id of its thread on the host.
+    /// Id of the vCPU's thread on the host.
     pub tid: u32,
-    /// The CPUs of the host on which it was seen, ascending.
+    /// CPUs of the host on which the vCPU ran, ascending.
     pub cpus: Vec<u32>,
 }
 
 impl Audit {
-    /// Checks all of these rules about pairs. `evidence` is the time that the host took from the
-    /// guest.
+    /// Checks these rules about pairs. `evidence` has the time that the host took from the guest.
     pub fn joint(rules: Vec<AuditRule>, pair: AuditedPair<'_>, evidence: &NoiseEvidence) -> Audit {
         Audit::by(
             rules,
             |rule| look_at(&rule.look, pair, evidence),
-            // For a pair, all changes are given as advice.
+            // For pairs, remedies contain no write and no command.
             |rule, bad| Change {
                 now: None,
                 command: None,
@@ -50,7 +49,8 @@ impl Audit {
     }
 }
 
-/// Finds the vCPUs for which all conditions are true, and the CPUs of the host on which they were.
+/// Finds the vCPUs for which all conditions hold. Returns these vCPUs, and the CPUs of the host on
+/// which they ran.
 fn look_at(
     at: &FactSource,
     pair: AuditedPair<'_>,
@@ -129,7 +129,7 @@ fn look_at_vcpu(
     }
 }
 
-/// Returns a path on one side.
+/// Returns the path with the name of its machine in front.
 fn on(side: VmSide, path: &str) -> String {
     let side = match side {
         VmSide::Guest => "guest",
@@ -139,7 +139,7 @@ fn on(side: VmSide, path: &str) -> String {
     format!("{side}:/{path}")
 }
 
-/// Returns a place that is good on its own side.
+/// Returns the file whose setting satisfies a condition that requires a good value.
 fn good(side: VmSide, machine: &AuditMachine, condition: &SideCondition) -> Option<Bad> {
     let (path, found) = match &condition.look {
         FactSource::Value { file, .. }
@@ -171,7 +171,7 @@ fn mover(vcpu: &VcpuPlace) -> Bad {
     }
 }
 
-/// Returns the largest culprits that match.
+/// Returns the largest culprits that match these signatures.
 fn of_evidence(seen: &[Signature], evidence: &NoiseEvidence, cpus: &[u32]) -> Vec<Bad> {
     let nowhere = Bad {
         path: "host:seen".into(),
@@ -199,7 +199,7 @@ mod tests {
     use crate::rule::FileTree;
     use crate::rules::joint;
 
-    /// Audits a guest and a host with four CPUs each. CPUs 2 and 3 are in question.
+    /// Audits a guest and a host with four CPUs each. CPUs 2 and 3 are selected.
     fn audit(tree: &FileTree, rule: &AuditRule) -> Audit {
         let root = tempfile::tempdir().unwrap();
         let write = |path: &str, text: &str| {
@@ -307,7 +307,7 @@ mod tests {
                     );
                     audit(&tree, &rule).findings[0].explained_ns()
                 };
-                // Each of them took one nanosecond.
+                // In this evidence, each culprit took one nanosecond.
                 assert_eq!(explained(&[(share, meant)]), 1, "{}: {meant}", rule.id);
                 assert_eq!(
                     explained(&[(other_share, other)]),
@@ -319,7 +319,7 @@ mod tests {
         }
     }
 
-    /// A pair with empty files has no finding.
+    /// If the files of both machines are missing, there is no finding.
     #[test]
     fn what_neither_has_is_no_finding() {
         for rule in joint().unwrap() {

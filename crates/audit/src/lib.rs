@@ -1,8 +1,9 @@
-//! Settings of a machine that make noise: the state of each setting, its part of a recording, and
-//! how to change it.
+//! Audits the settings of a machine that cause noise. For each setting, the audit finds the
+//! setting's state, the part of a recording that the setting explains, and the remedy.
 //!
-//! Each rule is a file in `rules`. It has the file to read, the good values and their sources, the
-//! culprits that it explains, and the remedy. Nothing here changes the machine.
+//! Each rule is a file in the folder `rules`. A rule contains the file to read, the good values and
+//! their sources, the culprits that it explains, and the remedy. This crate never changes the
+//! machine.
 #![forbid(unsafe_code)]
 
 mod cpus;

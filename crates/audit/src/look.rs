@@ -1,4 +1,4 @@
-//! Checks whether a setting is good on a machine.
+//! Checks whether a setting of a machine is good.
 
 use wildmatch::WildMatch;
 
@@ -7,12 +7,12 @@ use crate::rule::{AuditRule, CpuFormat, FactSource, Only};
 use crate::seen::{Bad, Seen};
 use crate::threads;
 
-/// Checks the places of a rule.
+/// Checks all files, threads or processes to which a rule applies.
 pub(crate) fn look(rule: &AuditRule, machine: &AuditMachine) -> Seen {
     look_at(&rule.look, &rule.only, machine)
 }
 
-/// Checks places for which all of `only` is true.
+/// Checks all files, threads or processes for which every condition in `only` holds.
 pub(crate) fn look_at(at: &FactSource, only: &[Only], machine: &AuditMachine) -> Seen {
     let of_files = |file: &str, names: Option<&str>, is_good: &dyn Fn(&str) -> bool| {
         of_files(machine, only, file, names, |text| {
@@ -24,7 +24,7 @@ pub(crate) fn look_at(at: &FactSource, only: &[Only], machine: &AuditMachine) ->
             self::of_files(machine, only, file, None, |text| {
                 let value = value(text, key.as_deref());
                 let is = |it: &String| WildMatch::new(it).matches(value);
-                // If a file has no such key, this is no finding.
+                // A file without the key has a good setting.
                 let is_good = value.is_empty() && key.is_some() || good.iter().any(is);
                 is_good.then_some(()).ok_or_else(|| value.to_owned())
             })
@@ -95,14 +95,15 @@ pub(crate) fn look_at(at: &FactSource, only: &[Only], machine: &AuditMachine) ->
             Err(unread) => Seen::Denied(unread),
         },
         FactSource::NoProcess { name } => threads::no_process(machine, name),
-        // This needs two machines.
+        // A joint rule needs two machines.
         FactSource::Joint { .. } => Seen::Absent,
     }
 }
 
 const COMMAND_LINE: &str = "proc/cmdline";
 
-/// Returns whether all of `only` is true at a place, or else the file that could not be read.
+/// Returns whether every condition in `only` holds for this path. The error is the file that could
+/// not be read.
 fn holds(machine: &AuditMachine, only: &[Only], path: &str) -> Result<bool, String> {
     let folder = path.rsplit_once('/').map_or("", |(folder, _)| folder);
     for it in only {
@@ -126,7 +127,8 @@ fn holds(machine: &AuditMachine, only: &[Only], path: &str) -> Result<bool, Stri
     Ok(true)
 }
 
-/// Returns the value of `key:`, or all of the text without a key.
+/// Returns the value of the line `key: value`; empty if there is no such line. Without a key,
+/// returns the whole text.
 fn value<'a>(text: &'a str, key: Option<&str>) -> &'a str {
     let Some(key) = key else {
         return text;
@@ -167,7 +169,7 @@ fn leaves(machine: &AuditMachine, files: &[String]) -> Seen {
     Seen::Bad(bad.collect())
 }
 
-/// Checks every file of a pattern. `judge` returns the found value if it is not good.
+/// Checks every file that matches a pattern. `judge` returns a bad value as its error.
 fn of_files(
     machine: &AuditMachine,
     only: &[Only],
@@ -207,7 +209,7 @@ fn of_files(
         (false, _) => Seen::Bad(bad),
         (true, Some(path)) => Seen::Denied(path),
         (true, None) if is_there => Seen::Good,
-        // Control groups of the second version show this. A recorded machine shows neither version.
+        // Control groups of version 2 show whether VMs exist. A recording shows neither version.
         (true, None)
             if pattern.contains("{vm")
                 && (machine.host().is_none() || !pattern.contains("{vm_cpu"))
@@ -219,8 +221,8 @@ fn of_files(
     }
 }
 
-/// Returns the text in brackets, with which the kernel marks the chosen word; all of the text
-/// without brackets.
+/// Returns the text in brackets, which mark the selected word in the kernel's files. Without
+/// brackets, returns the whole text.
 pub(crate) fn chosen(text: &str) -> String {
     let behind = text.split_once('[').map_or(text, |(_, behind)| behind);
     behind
@@ -334,7 +336,8 @@ mod tests {
         assert_eq!(state("0"), Seen::Absent);
     }
 
-    /// Linux 5.17 checks the CPU's features. A kernel without another clock compares with none.
+    /// Since Linux 5.17 the CPU's features matter. Without another clock source, the kernel has
+    /// nothing to compare the TSC with.
     #[test]
     fn a_tsc_that_the_kernel_trusts_is_compared_with_nothing() {
         let compares = |kernel: &str, clocks: &str, flags: &str| {

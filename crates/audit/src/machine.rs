@@ -1,4 +1,5 @@
-//! Files of a machine: a real one, a made-up tree, or a recorded machine.
+//! Reads the files of a machine: the current machine, an invented tree of files, or a recorded
+//! machine.
 
 use std::cell::{OnceCell, RefCell};
 use std::collections::BTreeSet;
@@ -15,12 +16,12 @@ use crate::cpus;
 use crate::rule::CpuFormat;
 use crate::tasks::{self, VmTasks};
 
-/// A machine, and which of its CPUs are in question.
+/// A machine to audit, and which of its CPUs should be quiet.
 #[derive(Debug, Clone)]
 pub struct AuditMachine {
     source: Source,
     vms: OnceCell<Vec<VmTasks>>,
-    /// The process of the only VM to check; `None`: all VMs.
+    /// Process of the only VM to check; `None` for all VMs.
     vm: Option<u32>,
     /// The CPUs that should be quiet, ascending.
     pub cpus: Vec<u32>,
@@ -28,66 +29,68 @@ pub struct AuditMachine {
     pub others: Vec<u32>,
 }
 
-/// Source of the files.
+/// Source of the machine's files.
 #[derive(Debug, Clone)]
 enum Source {
-    /// The files below this folder.
+    /// Files below this folder.
     Tree(PathBuf, Host),
-    /// The files below this folder. Everything that is read is kept.
+    /// Files below this folder. Every file that is read is kept for a recording.
     Heard(PathBuf, RefCell<Heard>),
-    /// A recording. If it is from this machine, files that it lacks are read below this folder.
+    /// Files of a recording. If the recording is from the current machine, missing files are read
+    /// below this folder.
     Recorded(Arc<Settings>, Option<(PathBuf, Host)>),
 }
 
-/// The files that are kept of a machine.
+/// Files of a machine that are kept for a recording.
 #[derive(Debug, Clone)]
 struct Heard {
     settings: Settings,
-    /// Number of bytes that may still be kept.
+    /// Number of bytes that can still be kept.
     room: usize,
-    /// End of reading: nothing is read later.
+    /// Instant after which no file is read.
     until: Instant,
 }
 
-/// Number of bytes of paths and texts that are kept of a machine: some ten times what a large one
-/// has.
+/// Largest number of bytes of paths and texts that are kept: about ten times as many as a large
+/// machine has.
 const ROOM: usize = 1 << 20;
-/// The file with the online CPUs.
+/// File that lists the online CPUs.
 const ONLINE: &str = "sys/devices/system/cpu/online";
 
-/// The file with the control groups of this process.
+/// File that lists the control groups of this process.
 const OWN_CGROUP: &str = "proc/self/cgroup";
 
-/// The CPUs that a boot option isolates.
+/// File that lists the CPUs that a boot option isolates.
 const ISOLATED: &str = "sys/devices/system/cpu/isolated";
 /// Mount point of the control groups.
 const CGROUPS: &str = "sys/fs/cgroup/";
 
-/// The file with the CPUs' features. Those of the first CPU are in its first 4096 bytes.
+/// File with the features of the CPUs. The first 4096 bytes contain the features of the first CPU.
 const CPUINFO: &str = "proc/cpuinfo";
 
 /// Result of reading a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Said {
-    /// Its text, without the white space around it.
+    /// Text of the file, without white space at both ends.
     Text(String),
-    /// There is no such file: this kernel has no such setting.
+    /// The file does not exist: the kernel lacks this setting.
     Absent,
-    /// The file exists, but this process may not read it; or it was not read for the recording.
+    /// The file exists but this process is not allowed to read it, or the file is missing in the
+    /// recording.
     Denied,
 }
 
-/// One file of a pattern.
+/// A file that matches a pattern.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Found {
     /// Path without the leading `/`.
     pub(crate) path: String,
-    /// The text in place of `*`, or the folder of a CPU; empty if the pattern had neither.
+    /// Text that replaced `*`, or name of the CPU's folder. Empty if the pattern has neither.
     pub(crate) instance: String,
 }
 
 impl AuditMachine {
-    /// Returns the machine whose `proc` and `sys` are below `root`.
+    /// Returns the machine whose folders `proc` and `sys` are below `root`. `cpus` should be quiet.
     ///
     /// # Errors
     /// If the online CPUs cannot be read.
@@ -97,19 +100,20 @@ impl AuditMachine {
         AuditMachine::of(Source::Tree(root, host), cpus)
     }
 
-    /// Returns the recorded machine, in its state of that time.
+    /// Returns the recorded machine, as it was at the time of the recording. `cpus` should be
+    /// quiet.
     ///
     /// # Errors
-    /// The same as [`under`](Machine::under).
+    /// As for [`under`](Self::under).
     pub fn recorded(settings: Settings, cpus: &[u32]) -> io::Result<AuditMachine> {
         AuditMachine::of(Source::Recorded(Arc::new(settings), None), cpus)
     }
 
-    /// Does the same as [`recorded`](Machine::recorded) for the machine whose `proc` and `sys` are
-    /// below `root`. Data that the recording lacks, such as threads, come from the current machine.
+    /// Returns the recorded machine, as [`recorded`](Self::recorded) does. Data that the recording
+    /// lacks, such as threads, come from the folders `proc` and `sys` below `root`.
     ///
     /// # Errors
-    /// The same as [`under`](Machine::under).
+    /// As for [`under`](Self::under).
     pub fn recorded_under(
         root: impl Into<PathBuf>,
         settings: Settings,
@@ -121,8 +125,8 @@ impl AuditMachine {
         AuditMachine::of(source, cpus)
     }
 
-    /// Does the same as [`under`](Machine::under) with all CPUs, for a recording: everything that
-    /// is read until then is kept.
+    /// Returns the same machine as [`under`](Self::under), with all CPUs selected, to make a
+    /// recording. All files that are read until the instant `until` are kept.
     pub(crate) fn heard(root: impl Into<PathBuf>, until: Instant) -> io::Result<AuditMachine> {
         let heard = Heard {
             settings: Settings::default(),
@@ -150,7 +154,7 @@ impl AuditMachine {
         Ok(machine.about(cpus))
     }
 
-    /// Returns the same machine, with these CPUs in question.
+    /// Returns the same machine, with these CPUs selected: they should be quiet.
     pub fn about(mut self, cpus: &[u32]) -> AuditMachine {
         self.others.append(&mut self.cpus);
         self.others.sort_unstable();
@@ -161,14 +165,14 @@ impl AuditMachine {
         self
     }
 
-    /// Returns the same machine with only the VM of this process.
+    /// Returns the same machine, with only the VM of this process.
     pub fn of_vm(mut self, pid: u32) -> AuditMachine {
         self.vm = Some(pid);
         self.vms = OnceCell::new();
         self
     }
 
-    /// Returns everything that was read; empty unless it is kept.
+    /// Returns all kept files; empty if the machine does not keep files.
     pub(crate) fn into_settings(self) -> Settings {
         match self.source {
             Source::Heard(_, heard) => heard.into_inner().settings,
@@ -176,7 +180,7 @@ impl AuditMachine {
         }
     }
 
-    /// Returns the numbers of its kernel's version.
+    /// Returns the numbers of the kernel's version; empty if the version is unknown.
     pub(crate) fn kernel(&self) -> Vec<u32> {
         match self.read("proc/sys/kernel/osrelease") {
             Said::Text(release) => numbers(&release),
@@ -184,7 +188,7 @@ impl AuditMachine {
         }
     }
 
-    /// Reads a file. The isolated CPUs include those of isolated partitions.
+    /// Reads a file. Adds the CPUs of isolated cpuset partitions to the list of isolated CPUs.
     pub(crate) fn read(&self, path: &str) -> Said {
         match self.file(path) {
             Said::Text(started) if path == ISOLATED => self.isolated(started),
@@ -202,9 +206,9 @@ impl AuditMachine {
         })
     }
 
-    /// Adds the CPUs of isolated partitions of cpusets, which the kernel does not list with those
-    /// of the boot option. In newer kernels the root of control groups lists them. In older kernels
-    /// each group below it does.
+    /// Adds the CPUs of isolated cpuset partitions to `started`. The kernel lists only the CPUs of
+    /// the boot option there. Newer kernels list the other isolated CPUs at the root of the control
+    /// groups. In older kernels, each group below the root has its own list.
     fn isolated(&self, started: String) -> Said {
         let listed = self.listed(&started, CpuFormat::List);
         if !self.cpus.is_empty() && self.cpus.iter().all(|cpu| listed.contains(cpu)) {
@@ -236,13 +240,13 @@ impl AuditMachine {
         Said::Text(lists.join(","))
     }
 
-    /// Returns the CPUs of a list or a mask.
+    /// Returns the CPUs in the text of a list or a mask.
     pub(crate) fn listed(&self, text: &str, format: CpuFormat) -> Vec<u32> {
         let last = self.cpus.iter().chain(&self.others).max();
         cpus::listed(text, format, last.copied().unwrap_or(0))
     }
 
-    /// Returns the CPUs that are isolated and online.
+    /// Returns the online CPUs that are isolated.
     pub fn isolated_cpus(&self) -> Vec<u32> {
         let Said::Text(text) = self.read(ISOLATED) else {
             return Vec::new();
@@ -252,11 +256,12 @@ impl AuditMachine {
         listed
     }
 
-    /// Reads a path from the source; from a tree by `read`.
+    /// Reads a file or folder from the source of the machine. `read` does this if the source is a
+    /// folder with files.
     fn said(&self, path: &str, read: impl FnOnce(&Path) -> io::Result<String>) -> Said {
         let of_tree = |root: &Path| match read(root) {
             Ok(text) => Said::Text(text),
-            // A file that is not text counts as not readable.
+            // A file without valid text counts as not readable.
             Err(error)
                 if matches!(
                     error.kind(),
@@ -287,7 +292,7 @@ impl AuditMachine {
         }
     }
 
-    /// Returns all existing files of a pattern, in the order of their numbers or names.
+    /// Returns all existing files that match a pattern, sorted by number or name.
     pub(crate) fn files(&self, pattern: &str) -> Vec<Found> {
         const MARKS: [&str; 7] = [
             "{cpu}",
@@ -305,7 +310,7 @@ impl AuditMachine {
             return vec![Found { path, instance }];
         };
         let (before, behind) = (&pattern[..place], &pattern[place + mark.len()..]);
-        // The text at this place, and the name of the instance.
+        // Returns the text that replaces the placeholder, and the name of the instance.
         let same = |name: String| (name.clone(), name);
         let names: Vec<(String, String)> = match mark {
             "{cpu}" => {
@@ -322,7 +327,7 @@ impl AuditMachine {
                 cgroups.into_iter().map(same).collect()
             }
             "{own_cgroup}" | "{own_cpu_cgroup}" if self.read(OWN_CGROUP) == Said::Denied => {
-                // Returned so that the unreadable file is reported.
+                // Returned so that the audit reports the unreadable file.
                 let (path, instance) = (OWN_CGROUP.to_owned(), String::new());
                 return vec![Found { path, instance }];
             }
@@ -334,7 +339,7 @@ impl AuditMachine {
                 let (folder, begin) = before.rsplit_once('/').unwrap_or(("", before));
                 let folder = format!("{folder}/");
                 let Some(folders) = self.folders(&folder) else {
-                    // Returned so that the unreadable folder is reported.
+                    // Returned so that the audit reports the unreadable folder.
                     let (path, instance) = (folder, String::new());
                     return vec![Found { path, instance }];
                 };
@@ -359,7 +364,8 @@ impl AuditMachine {
         found.collect()
     }
 
-    /// Returns the control groups of all threads of the VMs, and the groups above these.
+    /// Returns the control groups of all threads of the VMs, and all their parent groups.
+    /// `is_first` selects the hierarchy of version 1 for CPUs.
     fn vm_cgroups(&self, is_first: bool) -> BTreeSet<String> {
         let of_vm = |vm: &VmTasks| {
             let pid = vm.pid;
@@ -374,9 +380,9 @@ impl AuditMachine {
             .collect()
     }
 
-    /// Returns the control group in such a file of /proc, and all groups above it. The root has no
-    /// files with limits, except the root of a container's namespace. `is_first`: use the first
-    /// version's hierarchy for CPUs.
+    /// Returns the control group in a file of /proc, and all its parent groups. The root has no
+    /// files with limits, except the root of a container's namespace. `is_first` selects the
+    /// hierarchy of version 1 for CPUs.
     fn cgroups_of(&self, file: &str, is_first: bool) -> Vec<String> {
         let Said::Text(text) = self.read(file) else {
             return Vec::new();
@@ -399,13 +405,13 @@ impl AuditMachine {
         cgroups
     }
 
-    /// Returns the machine for reading threads, if it is the current one: recordings have no
-    /// threads.
+    /// Returns the current machine, whose threads can be read. `None` for another machine, because
+    /// recordings contain no threads.
     pub(crate) fn host(&self) -> Option<&Host> {
         Some(self.here()?.1)
     }
 
-    /// Returns where the current state of the machine is read, if it can be.
+    /// Returns where the machine's current state can be read; `None` if this is not possible.
     fn here(&self) -> Option<(&Path, &Host)> {
         match &self.source {
             Source::Tree(root, host) | Source::Recorded(_, Some((root, host))) => {
@@ -415,7 +421,7 @@ impl AuditMachine {
         }
     }
 
-    /// Returns the VMs whose vCPUs may run on the CPUs in question.
+    /// Returns the VMs whose vCPUs may run on the selected CPUs.
     pub(crate) fn vms(&self) -> &[VmTasks] {
         self.vms.get_or_init(|| {
             let host = self.host();
@@ -425,8 +431,8 @@ impl AuditMachine {
         })
     }
 
-    /// Returns a process that may be a VM, and that this process may not inspect. On another
-    /// machine this is all processes.
+    /// Returns a path of a process that may be a VM, and that vmnoise is not allowed to inspect.
+    /// Returns the folder of all processes if the current machine is another one.
     pub(crate) fn hidden(&self) -> Option<String> {
         let Some((root, host)) = self.here() else {
             return Some(tasks::ALL.into());
@@ -436,7 +442,7 @@ impl AuditMachine {
         let is_denied = |error: io::Error| error.kind() == io::ErrorKind::PermissionDenied;
         folders.find(|folder| match fs::read_dir(root.join(folder)) {
             Err(error) => is_denied(error),
-            // The folder may be readable although the targets of its files are not.
+            // A folder may be readable even if the targets of its links are not.
             Ok(mut files) => {
                 let file = files.next().and_then(Result::ok);
                 file.is_some_and(|file| fs::read_link(file.path()).is_err_and(is_denied))
@@ -444,14 +450,14 @@ impl AuditMachine {
         })
     }
 
-    /// Returns the names of the folders in a folder, whose path ends in `/`; `None` if they could
-    /// not be read.
+    /// Returns the names of the folders in `folder`, whose path must end with `/`. `None` if they
+    /// could not be read.
     pub(crate) fn folders(&self, folder: &str) -> Option<Vec<String>> {
         let said = self.said(folder, |root| {
             let entries = fs::read_dir(root.join(folder))?.flatten();
             let folders = entries.filter(|entry| entry.path().is_dir());
             let names = folders.filter_map(|entry| entry.file_name().into_string().ok());
-            // A name may have any letter except `/`. No setting has a name with two lines.
+            // A name may contain any character except `/`. No setting has a name with a line break.
             let names = names.filter(|name| !name.contains('\n'));
             Ok(names.collect::<Vec<_>>().join("\n"))
         });
@@ -464,7 +470,7 @@ impl AuditMachine {
 }
 
 impl Heard {
-    /// Keeps a file, if there is room.
+    /// Keeps a file for a recording, if enough bytes are left.
     fn keep(&mut self, path: &str, said: &Said) {
         let text = match said {
             Said::Text(text) => Some(&**text),
@@ -480,7 +486,7 @@ impl Heard {
     }
 }
 
-/// Returns the numbers of a version: 6, 12, 9 for `6.12.9-rt`.
+/// Returns the numbers in a version: 6, 12 and 9 for `6.12.9-rt`.
 pub(crate) fn numbers(version: &str) -> Vec<u32> {
     let plain = version
         .split(|it: char| !it.is_ascii_digit() && it != '.')

@@ -1,4 +1,4 @@
-//! The settings that a recording keeps of its machine, so that the machine can be audited
+//! Settings that a recording keeps of its machine, so that the machine can be audited later or
 //! elsewhere.
 
 use std::io;
@@ -13,14 +13,15 @@ use crate::rule::FactSource;
 use crate::rules::{all, joint};
 use crate::seen::Seen;
 
-/// Longest time that a run waits for the settings. A machine with thousands of interrupts takes
-/// some 50 ms. Files that are not read by then count as not read.
+/// Longest time that a run waits for the settings. A machine with thousands of interrupts needs
+/// about 50 ms. Files that were not read in this time count as not readable.
 const PATIENCE: Duration = Duration::from_millis(200);
 
-/// File with the id of the current boot. It distinguishes machines, whatever their names.
+/// File with the id of the current boot. The id identifies a machine even if its name is not
+/// unique.
 pub const BOOT_ID: &str = "proc/sys/kernel/random/boot_id";
 
-/// Returns everything that the rules read below `root`, for any CPUs.
+/// Returns all files that the rules read below `root`, for any selection of CPUs.
 ///
 /// # Errors
 /// If the online CPUs cannot be read, or a rule cannot be read.
@@ -30,7 +31,7 @@ pub fn settings(root: &Path) -> io::Result<Settings> {
 
 pub(crate) fn settings_within(root: &Path, patience: Duration) -> io::Result<Settings> {
     let machine = AuditMachine::heard(root, Instant::now() + patience)?;
-    // Read first: it identifies the machine, and the time may be over for other files.
+    // Read first, because this file identifies the machine, and the time may run out later.
     machine.read(BOOT_ID);
     let kernel = machine.kernel();
     for rule in all().map_err(io::Error::other)? {
@@ -42,7 +43,7 @@ pub(crate) fn settings_within(root: &Path, patience: Duration) -> io::Result<Set
             }
         }
     }
-    // The machine may be the guest or the host of a pair.
+    // The machine may later be audited as the guest or the host of a pair.
     for rule in joint().map_err(io::Error::other)? {
         if let FactSource::Joint { guest, host, .. } = &rule.look {
             for condition in guest.iter().chain(host) {
@@ -60,11 +61,11 @@ mod tests {
     use crate::rule::FileTree;
     use crate::tree::grown;
 
-    /// A recorded machine gives the same findings, for any CPUs in question.
+    /// A recorded machine gives the same findings as the machine itself, for any selection of CPUs.
     #[test]
     fn a_machine_is_judged_as_it_was_recorded() {
         for rule in all().unwrap() {
-            // Threads are read from the current machine.
+            // Threads are read from the current machine, not from a recording.
             let is_of_threads = |tree: &FileTree| {
                 tree.keys()
                     .any(|path| path.starts_with("task/") || path.starts_with("vm/"))
@@ -74,7 +75,7 @@ mod tests {
             }
             for tree in [&rule.trees.good, &rule.trees.bad] {
                 let root = grown(tree);
-                // A busy machine may keep a test waiting longer than a run waits.
+                // A busy machine may delay this test longer than a run would wait.
                 let patience = Duration::from_secs(600);
                 let recorded = settings_within(root.path(), patience).unwrap();
                 for cpus in [&[2, 3][..], &[0], &[0, 1, 2, 3]] {
@@ -110,8 +111,8 @@ mod tests {
         assert!(AuditMachine::recorded(Settings::default(), &[2]).is_err());
     }
 
-    /// Prints how long a run waits for the settings here, because the speed of a machine is
-    /// unknown.
+    /// Prints how long a run would wait for the settings on this machine. There is no limit,
+    /// because the machine's speed is unknown.
     #[test]
     fn here_it_is_read_in_time() {
         let begin = Instant::now();

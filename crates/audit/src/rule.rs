@@ -1,246 +1,254 @@
-//! The format of a rule file.
+//! Format of a rule file.
 
 use std::collections::BTreeMap;
 
 use serde::Deserialize;
 use vmnoise_events::Share;
 
-/// A rule about one setting of a machine.
+/// Rule about one setting of a machine.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct AuditRule {
-    /// Name of its file.
+    /// Name of the rule's file.
     #[serde(skip)]
     pub id: String,
-    /// The fault, if it is not good.
+    /// Description of the fault.
     pub title: String,
-    /// The side to which the rule applies: only a host of VMs, or only a guest.
+    /// Role of the machines to which the rule applies: only hosts of VMs, or only guests. `None`
+    /// for all.
     #[serde(default)]
     pub of: Option<MachineSide>,
-    /// Sources for the good value: the authority and, if authorities differ, their settings.
+    /// Sources for the good value. A source names its author, and the recommended value if the
+    /// sources disagree.
     pub says: Vec<String>,
-    /// The first Linux to which it applies; `None`: any.
+    /// First version of Linux to which the rule applies; `None` for no limit.
     #[serde(default)]
     pub since: Option<String>,
-    /// The first Linux to which it no longer applies; `None`: no limit.
+    /// First version of Linux to which the rule no longer applies; `None` for no limit.
     #[serde(default)]
     pub before: Option<String>,
-    /// Conditions: the rule applies only to places where all of them are true.
+    /// Further conditions. The rule applies only to files or threads for which all of them hold.
     #[serde(default)]
     pub only: Vec<Only>,
-    /// A warning before any change; may be empty.
+    /// Warning before any change; may be empty.
     #[serde(default)]
     pub note: String,
-    /// Where it is read, and the good values.
+    /// Where to read the setting, and its good values.
     pub look: FactSource,
-    /// The time that the setting causes.
+    /// Culprits whose time the setting explains.
     #[serde(default)]
     pub explains: Vec<Signature>,
-    /// The remedy.
+    /// Remedy for a bad setting.
     pub remedy: Remedy,
-    /// Trees of files by which the rule is tested.
+    /// Trees of files for the tests of the rule.
     pub trees: Trees,
 }
 
-/// The role of a machine for VMs.
+/// Role of a machine with respect to VMs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum MachineSide {
-    /// It runs VMs.
+    /// The machine runs VMs.
     Host,
-    /// It is a VM.
+    /// The machine is a VM.
     Guest,
 }
 
-/// An additional condition.
+/// Further condition for a file or thread to which a rule applies. The condition holds if `is`,
+/// `above` or `lacks` holds.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Only {
-    /// The file. `{folder}` is the folder of the place.
+    /// File to read. `{folder}` stands for the folder of the file to which the rule applies.
     pub file: String,
-    /// The first Linux that is checked. With an older one, the place counts.
+    /// First version of Linux on which the condition is checked. On older versions the condition
+    /// counts as true.
     #[serde(default)]
     pub since: Option<String>,
-    /// The file's text must be one of these (`*`: any characters),
+    /// Texts, of which the file's text must be one (`*` stands for any characters). Empty if the
+    /// text is not compared.
     #[serde(default)]
     pub is: Vec<String>,
-    /// or a number above this one,
+    /// Number above which the file's number must be; `None` if the number is not compared.
     #[serde(default)]
     pub above: Option<f64>,
-    /// or at least one of these must be missing from it.
+    /// Words, of which at least one must be missing in the file's text. Empty if no words are
+    /// searched.
     #[serde(default)]
     pub lacks: Vec<String>,
 }
 
-/// Where a setting is read. Paths have no leading `/`.
+/// Where to read a setting. Paths have no leading `/`, and may contain placeholders:
 ///
-/// - `*` is a name. Each file with such a name is an *instance*.
-/// - `{cpu}` is each CPU in question. The name before or after it belongs to the instance.
-/// - `{vm}` is the process of each VM on this machine.
-/// - `{vm_cgroup}` is each control group of its threads, and each group above these. `{own_cgroup}`
-///   is the same for this process.
-/// - `{vm_cpu_cgroup}` and `{own_cpu_cgroup}` are the same in the first version's hierarchy for
-///   CPUs.
+/// - `*` stands for any name. Each matching file is a separate *instance*.
+/// - `{cpu}` stands for each selected CPU. The word before or after it is part of the instance.
+/// - `{vm}` stands for the process of each VM on this machine.
+/// - `{vm_cgroup}` stands for each control group of the VM's threads, and for each parent group.
+///   `{own_cgroup}` stands for the same groups of vmnoise itself.
+/// - `{vm_cpu_cgroup}` and `{own_cpu_cgroup}` stand for the same groups in the hierarchy of version
+///   1 for CPUs.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case", deny_unknown_fields)]
 pub enum FactSource {
-    /// The file's only line must be one of these (`*`: any characters).
+    /// The text of the file must be one of the good values (`*` stands for any characters).
     Value {
-        /// The file.
+        /// File to read.
         file: String,
-        /// Key of the line `key: value`, if there are several lines.
+        /// Key of the line `key: value`; `None` for the whole text.
         #[serde(default)]
         key: Option<String>,
-        /// The good values.
+        /// Good values.
         good: Vec<String>,
     },
-    /// The text in brackets in the file must be one of these.
+    /// The text in brackets in the file must be one of the good values.
     Choice {
-        /// The file.
+        /// File to read.
         file: String,
-        /// The good values.
+        /// Good values.
         good: Vec<String>,
     },
-    /// The number in the file must be within these bounds.
+    /// The number in the file must be from `at_least` to `at_most`.
     Number {
-        /// The file.
+        /// File to read.
         file: String,
-        /// The least good value.
+        /// Smallest good number; `None` without a lower limit.
         #[serde(default)]
         at_least: Option<f64>,
-        /// The largest good value.
+        /// Largest good number; `None` without an upper limit.
         #[serde(default)]
         at_most: Option<f64>,
     },
-    /// The list of CPUs in the file must contain all CPUs in question.
+    /// The list of CPUs in the file must contain all selected CPUs.
     Covers {
-        /// The file.
+        /// File to read.
         file: String,
     },
-    /// The list of CPUs in the file must contain none of the CPUs in question.
+    /// The list of CPUs in the file must contain no selected CPU.
     Spares {
-        /// The file.
+        /// File to read.
         file: String,
-        /// Key of the line `key: value`, if there are several lines.
+        /// Key of the line `key: value`; `None` for the whole text.
         #[serde(default)]
         key: Option<String>,
         /// Format of the CPUs in the file.
         #[serde(default)]
         format: CpuFormat,
-        /// A folder in which each folder's name is a name of the instance.
+        /// Folder whose subfolders' names describe the instance; `None` without such a folder.
         #[serde(default)]
         name: Option<String>,
     },
     /// At least one CPU must be in none of these lists.
     Leaves {
-        /// The files.
+        /// Files to read.
         files: Vec<String>,
     },
-    /// The kernel's command line, or another file, must have one of these words (`*`: any
-    /// characters).
+    /// The kernel's command line, or another file, must contain one of these words (`*` stands for
+    /// any characters).
     Parameter {
-        /// The words.
+        /// Words, of which one must occur.
         words: Vec<String>,
-        /// The file.
+        /// File to read.
         #[serde(default = "command_line")]
         file: String,
     },
-    /// The kernel's command line must not have this word.
+    /// The kernel's command line must not contain this word.
     NoParameter {
-        /// The word.
+        /// The word that must not occur.
         word: String,
     },
-    /// One of these parameters of the kernel must list all CPUs in question.
+    /// One of these kernel parameters must list all selected CPUs.
     ParameterCovers {
-        /// The parameters.
+        /// Names of the parameters.
         words: Vec<String>,
     },
-    /// Current threads: none of them may have the fault.
+    /// No current thread of this kind may have the fault.
     Threads {
-        /// Owner of the threads.
+        /// Kind of the threads to check.
         whose: Whose,
-        /// Only threads with these names (`*`: any characters). Empty: any name.
+        /// Names of the threads to check (`*` stands for any characters). Empty for any name.
         #[serde(default)]
         names: Vec<String>,
-        /// Except threads with these names.
+        /// Names of threads that are not checked.
         #[serde(default)]
         but: Vec<String>,
-        /// The fault.
+        /// Fault for which the threads are checked.
         fault: ThreadFault,
     },
-    /// No current process may have this name.
+    /// No current process may have the name `name`.
     NoProcess {
-        /// The name.
+        /// Name of the process.
         name: String,
     },
-    /// A fault if all of this is true for a guest and its host (the files in `joint`).
+    /// The rule finds a fault if all of this holds for a guest and its host (rules in the folder
+    /// `joint`).
     Joint {
-        /// Conditions on the guest.
+        /// Conditions on the guest; all of them must hold.
         #[serde(default)]
         guest: Vec<SideCondition>,
-        /// Conditions on its host, on the CPUs on which its vCPUs were.
+        /// Conditions on the host, for the CPUs on which the guest's vCPUs ran.
         #[serde(default)]
         host: Vec<SideCondition>,
-        /// Requires that a vCPU of the guest was seen on several CPUs of the host.
+        /// Whether a vCPU of the guest must have run on several CPUs of the host.
         #[serde(default)]
         moved: bool,
-        /// Requires that the host took time of the guest in one of these ways.
+        /// Ways in which the host must have taken time from the guest. Empty if the rule does not
+        /// require this.
         #[serde(default)]
         seen: Vec<Signature>,
     },
 }
 
-/// A condition on one side.
+/// Condition on a guest, or on its host.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SideCondition {
-    /// State of this side alone.
+    /// State that the setting must have on this machine alone.
     pub is: Is,
-    /// Where it is read, and the good values.
+    /// Where to read the setting, and its good values.
     pub look: FactSource,
 }
 
-/// State of a side.
+/// State of a setting on one machine of a pair.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Is {
-    /// Good.
+    /// The setting is good.
     Good,
-    /// Not good.
+    /// The setting is bad.
     Bad,
 }
 
-/// Owner of threads.
+/// Kind of threads to check.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Whose {
-    /// The vCPUs of VMs that may run on the CPUs in question.
+    /// vCPUs of VMs that may run on the selected CPUs.
     Vcpus,
-    /// All other threads of these VMs.
+    /// Other threads of VMs whose vCPUs may run on the selected CPUs.
     Vmm,
-    /// Both.
+    /// All threads of VMs whose vCPUs may run on the selected CPUs, including the vCPUs.
     Vm,
-    /// The kernel's own threads that may run on the CPUs in question.
+    /// Kernel threads that may run on the selected CPUs.
     Kernel,
-    /// All other threads that may run on these CPUs.
+    /// All other threads that may run on the selected CPUs.
     Users,
 }
 
-/// A fault of a thread.
+/// Fault of a thread.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ThreadFault {
-    /// The thread may run on a checked CPU, and could be moved away.
+    /// The thread may run on a selected CPU, and could be moved to other CPUs.
     OnCpus,
     /// The thread may run on more than one CPU.
     Unpinned,
-    /// There are more vCPUs than CPUs on which these may run.
+    /// The vCPUs that may run only on this thread's CPUs outnumber these CPUs.
     Crowded,
-    /// A real-time vCPU of the same VM runs before the thread.
+    /// A real-time vCPU of the same VM has a higher priority than the thread.
     BelowVcpus,
     /// The thread gets less CPU time than an ordinary thread.
     Weak,
-    /// The thread runs only if no other thread wants the CPU.
+    /// The thread runs only if no other thread needs the CPU.
     Idle,
     /// The thread gets more CPU time than an ordinary thread, and is not real-time.
     Strong,
@@ -258,66 +266,68 @@ pub enum Ran {
     Ordinary,
 }
 
-/// Format of CPUs in a file.
+/// Format of a set of CPUs in a file.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum CpuFormat {
-    /// `1,3-5`
+    /// List of ranges: `1,3-5`.
     #[default]
     List,
-    /// `ff,00000000`: bits, the highest first
+    /// Hexadecimal words of 32 bits, the highest first: `ff,00000000`.
     Mask,
 }
 
-/// Pattern for the time of culprits.
+/// Pattern that selects the time of culprits.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Signature {
-    /// Time in these shares,
+    /// Shares in which the time is counted.
     pub shares: Vec<Share>,
-    /// with this name (`*`: any characters, `{instance}`: the instance, `{name}`: its other name),
+    /// Pattern for the culprit's name. `*` stands for any characters, `{instance}` for the
+    /// instance, and `{name}` for the instance's other name.
     pub who: String,
-    /// except these names,
+    /// Patterns for names that are excluded.
     #[serde(default)]
     pub but: Vec<String>,
-    /// and only if the measured threads were scheduled so.
+    /// Required scheduling of the measured threads; `None` for any.
     #[serde(default)]
     pub ran: Option<Ran>,
 }
 
-/// The remedy. Its texts have placeholders:
+/// Remedy for a bad setting. Its texts may contain placeholders:
 ///
-/// - `{instance}` is the instance, `{file}` is the file that was read.
-/// - `{cpus}` are the CPUs in question, `{others}` are all others (`{others_mask}` as a mask).
+/// - `{instance}` is the instance, and `{file}` is the file that was read.
+/// - `{cpus}` are the selected CPUs, and `{others}` are all other CPUs (`{others_mask}` as a mask).
 /// - For a thread, `{was_cpus}` are the CPUs on which it may run, `{was_nice}` is its nice value,
 ///   and `{was_chrt}` are the options of chrt(1) for its policy.
-/// - `{vcpu_chrt}` are these options for the vCPU of its VM that runs first.
+/// - `{vcpu_chrt}` are the options of chrt(1) for the vCPU with the highest priority of the
+///   thread's VM.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Remedy {
-    /// The file whose change helps at once; `None` if only a restart of the kernel helps.
+    /// File whose change helps at once; `None` if no such file is known.
     #[serde(default)]
     pub write: Option<String>,
-    /// The text to write to it.
+    /// Text to write to this file.
     #[serde(default)]
     pub to: String,
-    /// The text that restores the earlier state. `{was}` is the current text of the file.
+    /// Text that restores the earlier state. `{was}` stands for the file's current text.
     #[serde(default = "as_it_was")]
     pub was: String,
-    /// The command that helps at once.
+    /// Command that helps at once; `None` if no command is known.
     #[serde(default)]
     pub run: Option<String>,
-    /// The command that restores the earlier state.
+    /// Command that restores the earlier state.
     #[serde(default)]
     pub undo: String,
-    /// Whether the remedy gives up a protection. A script then has it as a comment.
+    /// Whether the remedy removes a protection. Scripts then contain the remedy only as a comment.
     #[serde(default)]
     pub gives_up_protection: bool,
-    /// Change for the next start, of the kernel or of the VM: words of its command line, or another
-    /// setting.
+    /// Change for the next start of the kernel or the VM: words for the kernel's command line, or
+    /// another setting. `None` if there is none.
     #[serde(default)]
     pub reboot: Option<String>,
-    /// Advice for a person who knows more than files show.
+    /// Advice that needs knowledge beyond the machine's files; `None` if there is none.
     #[serde(default)]
     pub advice: Option<String>,
 }
@@ -330,15 +340,15 @@ fn as_it_was() -> String {
     "{was}".into()
 }
 
-/// Files and their texts.
+/// Text of each file, by the file's path.
 pub type FileTree = BTreeMap<String, String>;
 
-/// A machine without the fault, and a machine with it.
+/// Two machines: one without the fault, and one with it.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Trees {
-    /// Files without a finding.
+    /// Files of a machine without a finding.
     pub good: FileTree,
-    /// Files with a finding.
+    /// Files of a machine with a finding.
     pub bad: FileTree,
 }

@@ -1,4 +1,4 @@
-//! All rules.
+//! All rules of the audit.
 
 use std::collections::BTreeMap;
 
@@ -6,10 +6,10 @@ use thiserror::Error;
 
 use crate::rule::AuditRule;
 
-/// The rules of the files in `rules`, by their names.
+/// JSON text of the rules in the folder `rules`, by name.
 const RULES: &str = include_str!(concat!(env!("OUT_DIR"), "/rules.json"));
 
-/// The rules of the files in `joint`.
+/// JSON text of the rules in the folder `joint`, by name.
 const JOINT: &str = include_str!(concat!(env!("OUT_DIR"), "/joint.json"));
 
 /// A rule file with a wrong format.
@@ -17,18 +17,18 @@ const JOINT: &str = include_str!(concat!(env!("OUT_DIR"), "/joint.json"));
 #[error("the rules: {0}")]
 pub struct RuleError(#[from] serde_json::Error);
 
-/// Returns every rule about one machine, ordered by name.
+/// Returns all rules about one machine, sorted by name.
 ///
 /// # Errors
-/// If a rule file is wrong.
+/// If a rule has a wrong format.
 pub fn all() -> Result<Vec<AuditRule>, RuleError> {
     read(RULES)
 }
 
-/// Returns every rule about a guest and its host, ordered by name.
+/// Returns all rules about a guest and its host, sorted by name.
 ///
 /// # Errors
-/// The same as [`all`].
+/// As for [`all`].
 pub fn joint() -> Result<Vec<AuditRule>, RuleError> {
     read(JOINT)
 }

@@ -1,27 +1,27 @@
-//! Result of checking a setting.
+//! Result of the check of a setting.
 
-/// One bad place.
+/// File, thread or process with a bad setting.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Bad {
-    /// The file, or the kernel's command line.
+    /// Path of the file. For boot options, the kernel's command line.
     pub path: String,
-    /// Name of the instance; empty if there is only one.
+    /// Name of the instance; empty if the rule has only one instance.
     pub instance: String,
-    /// Name for people; empty if it has no other name.
+    /// Name for readers; empty if there is no other name than the instance.
     pub name: String,
-    /// The found value.
+    /// Value that was found.
     pub found: String,
 }
 
-/// Result of a check.
+/// Result of the check of a setting.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Seen {
-    /// All places are good.
+    /// The setting is good everywhere.
     Good,
-    /// This kernel has no such setting.
+    /// The setting does not exist on this kernel.
     Absent,
-    /// It could not be read. This is the file.
+    /// The setting could not be read. Contains the unreadable file.
     Denied(String),
-    /// These places are bad.
+    /// The setting is bad in these files, threads or processes.
     Bad(Vec<Bad>),
 }

@@ -1,4 +1,4 @@
-//! Differences between a recording's findings and the machine now.
+//! Compares the settings during a run with the current settings.
 
 use crate::evidence::NoiseEvidence;
 use crate::finding::{Audit, Change, Finding, FindingVerdict, SinceRun};
@@ -7,8 +7,8 @@ use crate::rule::AuditRule;
 use crate::seen::Bad;
 
 impl Audit {
-    /// Judges a run by the settings of its machine at the begin (`then`). Remedies and changes come
-    /// from the settings `now`.
+    /// Audits a run by the settings `then`, which the machine had when the run began. Remedies and
+    /// changes come from the current settings `now`.
     pub fn of_run(
         rules: &[AuditRule],
         then: &AuditMachine,
@@ -42,7 +42,7 @@ impl Audit {
         well.any(|id| *id == rule.id)
     }
 
-    /// Removes the finding of a rule from the list, and returns it.
+    /// Removes the finding of a rule from the list. Returns the finding; `None` if there is none.
     fn take(&mut self, rule: &AuditRule) -> Option<Finding> {
         let place = self.findings.iter().position(|it| it.rule.id == rule.id)?;
         Some(self.findings.remove(place))
@@ -50,7 +50,7 @@ impl Audit {
 }
 
 impl Finding {
-    /// Takes the remedies, and the changes since the run, from the finding of now.
+    /// Takes the remedies from the current finding `now`, and adds the changes since the run.
     fn compare(&mut self, now: Finding) {
         if let FindingVerdict::CannotBeRead(_) = now.verdict {
             self.changes.fill(Change::default());
@@ -103,8 +103,8 @@ mod tests {
     use crate::rules::all;
     use crate::tree::grown;
 
-    /// Returns an audit by this rule, for a run that began with the files of `then`, on a machine
-    /// that has those of `now`.
+    /// Returns an audit by this rule. The run began with the files `then`, and the machine has the
+    /// files `now`.
     fn audited(rule: &AuditRule, then: &FileTree, now: &FileTree) -> Audit {
         let recorded = recorded(then);
         let here = grown(now);
@@ -116,7 +116,7 @@ mod tests {
     }
 
     fn recorded(tree: &FileTree) -> Settings {
-        // A busy machine may keep a test waiting longer than a run waits.
+        // A busy machine may delay this test longer than a run would wait.
         settings_within(grown(tree).path(), Duration::from_secs(600)).unwrap()
     }
 
@@ -189,7 +189,7 @@ mod tests {
         assert_eq!(write.was, "2-3");
     }
 
-    /// A recording has no threads.
+    /// Files that the recording lacks are read from the current machine.
     #[test]
     fn what_the_recording_lacks_is_as_it_is_now() {
         let rule = irq_affinity();

@@ -1,33 +1,33 @@
-//! The VMs of this machine and their threads.
+//! VMs of this machine, and their threads.
 
 use vmnoise_host::{Host, Scheduling, Thread};
 
-/// The folder of all threads.
+/// Folder of all processes.
 pub(crate) const ALL: &str = "proc/";
 
-/// A VM and all threads of its VMM.
+/// A VM with all threads of its VMM.
 #[derive(Debug, Clone)]
 pub(crate) struct VmTasks {
-    /// Id of the process.
+    /// Id of the VMM's process.
     pub(crate) pid: u32,
-    /// Name for people.
+    /// Name of the VM for readers.
     pub(crate) name: String,
-    /// All its threads.
+    /// All threads of the VMM's process.
     pub(crate) tasks: Vec<Task>,
 }
 
-/// A thread.
+/// A thread, and how it is scheduled.
 #[derive(Debug, Clone)]
 pub(crate) struct Task {
-    /// Its name, and the CPUs on which it may run.
+    /// Name and id of the thread, and the CPUs on which it may run.
     pub(crate) thread: Thread,
-    /// How it is scheduled.
+    /// Scheduling policy and priority of the thread.
     pub(crate) scheduling: Scheduling,
     /// Whether the thread is a vCPU.
     pub(crate) is_vcpu: bool,
 }
 
-/// Returns the VMs whose vCPUs may run on the CPUs in question.
+/// Returns the VMs whose vCPUs may run on the selected CPUs.
 pub(crate) fn vms(host: &Host, cpus: &[u32]) -> Vec<VmTasks> {
     let vms = host.vms().into_iter().map(|vm| VmTasks {
         pid: vm.pid,
@@ -56,12 +56,12 @@ pub(crate) fn tasks(host: &Host, pid: u32) -> impl Iterator<Item = Task> {
 }
 
 impl VmTasks {
-    /// Returns its vCPUs.
+    /// Returns the vCPUs of the VM.
     pub(crate) fn vcpus(&self) -> impl Iterator<Item = &Task> {
         self.tasks.iter().filter(|task| task.is_vcpu)
     }
 
-    /// Returns the ids of all its threads.
+    /// Returns the ids of all threads of the VM.
     pub(crate) fn tids(&self) -> impl Iterator<Item = u32> {
         self.tasks.iter().map(|task| task.thread.tid)
     }

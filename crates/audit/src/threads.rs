@@ -1,5 +1,5 @@
-//! Threads of the VMs on this machine, of its kernel, and of all others: the CPUs on which they may
-//! run, and their scheduling. They are read from the current machine, and are in no recording.
+//! Checks the CPUs and the scheduling of threads: of VMs, of the kernel, and of others. Threads are
+//! read from the current machine, because recordings contain none.
 
 use std::collections::BTreeSet;
 
@@ -11,15 +11,15 @@ use crate::rule::{ThreadFault, Whose};
 use crate::seen::{Bad, Seen};
 use crate::tasks::{ALL, Task, VmTasks, tasks};
 
-/// Current state of a thread, as words for commands.
+/// Current state of a thread, as words for remedies.
 pub(crate) struct AsItIs {
-    /// Its id, and when it began.
+    /// Id of the thread, and its start time in clock ticks since boot.
     pub(crate) thread: (u32, u64),
-    /// Each placeholder with its word.
+    /// Each placeholder, and the word that replaces it.
     pub(crate) words: Vec<(&'static str, String)>,
 }
 
-/// Checks threads for a fault.
+/// Checks threads of this kind for a fault.
 pub(crate) fn look_at(
     machine: &AuditMachine,
     whose: Whose,
@@ -69,7 +69,7 @@ pub(crate) fn look_at(
     match (bad.is_empty(), is_there) {
         (false, _) => Seen::Bad(bad),
         (true, true) => Seen::Good,
-        // A process whose files may not be read may hold a VM.
+        // A process with unreadable files may be a VM.
         (true, false) if matches!(whose, Whose::Kernel | Whose::Users) || !vms.is_empty() => {
             Seen::Absent
         }
@@ -77,7 +77,7 @@ pub(crate) fn look_at(
     }
 }
 
-/// Checks that no process with this name runs.
+/// Checks that no process has this name.
 pub(crate) fn no_process(machine: &AuditMachine, name: &str) -> Seen {
     let Some(host) = machine.host() else {
         return Seen::Denied(ALL.into());
@@ -104,8 +104,8 @@ pub(crate) fn no_process(machine: &AuditMachine, name: &str) -> Seen {
     }
 }
 
-/// Returns the current state of the thread of a place; `None` if the place has no thread, or the
-/// thread is gone.
+/// Returns the current state of the thread with the bad setting. `None` if the bad setting belongs
+/// to no thread, or if the thread has ended.
 pub(crate) fn as_it_is(machine: &AuditMachine, bad: &Bad) -> Option<AsItIs> {
     let (pid, tid) = bad.path.strip_prefix("proc/")?.split_once("/task/")?;
     let (pid, tid) = (pid.parse().ok()?, tid.split('/').next()?.parse().ok()?);
@@ -187,7 +187,7 @@ mod tests {
     use crate::rule::FileTree;
     use crate::tree::grown;
 
-    /// Checks threads on a machine on which CPUs 2 and 3 of four should be quiet.
+    /// Checks threads on a machine with four CPUs. CPUs 2 and 3 are selected.
     fn seen(files: &[(&str, &str)], whose: Whose, fault: ThreadFault) -> Seen {
         let files = files
             .iter()
@@ -228,7 +228,8 @@ mod tests {
         let Seen::Bad(bad) = vcpus("CPU 2/KVM; 3; 0; 0; 0; 0") else {
             panic!("three on two");
         };
-        // As far as the check can see, the third has a CPU of its own.
+        // Three vCPUs share CPUs 2 and 3, so the check reports the first two. Only the third vCPU
+        // is confined to CPU 3, so the check does not report it.
         assert_eq!(bad.len(), 2);
     }
 

@@ -1,4 +1,4 @@
-//! Writes the trees of files that test rules.
+//! Writes the trees of files with which rules are tested.
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -8,10 +8,10 @@ use tempfile::TempDir;
 
 use crate::rule::FileTree;
 
-/// Creates a machine with four CPUs, Linux 6.1 and these files. Two names are short forms for many
-/// files. `vm/PID` is the process of a VM, and has its name. `task/PID/TID` is a thread. Its
-/// fields, separated by `; `, are its name, the CPUs on which it may run, and the numbers of its
-/// policy, priority, nice value and flags (proc(5)).
+/// Creates a machine with four CPUs, Linux 6.1 and these files. Two short names stand for many
+/// files. `vm/PID` is the process of a VM, and its text is the VM's name. `task/PID/TID` is a
+/// thread. Its text has fields separated by `; `: name, allowed CPUs, policy, priority, nice value
+/// and flags (the numbers of proc(5)).
 pub(crate) fn grown(tree: &FileTree) -> TempDir {
     let root = tempfile::tempdir().unwrap();
     let write = |path: &str, text: &str| write(root.path(), path, text);
@@ -54,7 +54,7 @@ fn task(root: &Path, pid: &str, tid: &str, text: &str) {
     write(root, &format!("{folder}/comm"), &format!("{comm}\n"));
     let status = format!("Name:\t{comm}\nTgid:\t{pid}\nCpus_allowed_list:\t{cpus}\n");
     write(root, &format!("{folder}/status"), &status);
-    // By their field numbers in proc(5).
+    // Indices are the field numbers of proc(5).
     let mut stat = vec!["0"; 53];
     for (field, text) in [
         (9, flags),

@@ -40,7 +40,7 @@ pub struct UsageError(pub String);
 pub struct MachineCannot(pub String);
 
 impl ExitStatus {
-    /// Returns this status, or `other` if this one is [`Status::Ok`]: the outcome of two parts of
+    /// Returns this status, or `other` if this one is [`ExitStatus::Ok`]: the outcome of two parts of
     /// one job.
     pub fn or(self, other: ExitStatus) -> ExitStatus {
         if self == ExitStatus::Ok { other } else { self }

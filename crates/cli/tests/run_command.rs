@@ -225,14 +225,15 @@ mod root {
     fn bencher_reads_its_measures() {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("bmf.json");
-        vmnoise(&[
+        let words = [
             "--format",
             "bmf",
             "-o",
             file.to_str().unwrap(),
             "--",
             "true",
-        ]);
+        ];
+        vmnoise(&[&PREFLIGHT[..], &words].concat());
         let metrics: Value = serde_json::from_slice(&fs::read(file).unwrap()).unwrap();
         for measure in ["latency", "noise", "longest-noise"] {
             assert!(metrics["true"][measure]["value"].is_f64(), "{metrics}");

@@ -1,21 +1,21 @@
-//! Work that a kernel did while a workload was away.
+//! Work that a kernel did while a workload did not have its CPU.
 
 use serde::{Deserialize, Serialize};
 
 use crate::Name;
 
-/// Kind of work that took the CPU, in order of precedence. Where two activities overlap, the later
-/// variant owns the time. This rule makes every share net: NMI > IRQ > softirq > thread, and host
-/// work inside a vmexit.
+/// Kind of work that took the CPU, in order of precedence. If two activities overlap, the later
+/// variant gets the time of the overlap. So every share is net: NMI > IRQ > softirq > thread, and
+/// the work of a host in a vmexit is no part of the exit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[repr(u8)]
 pub enum ActivityKind {
     /// A vmexit, from `kvm_exit` to `kvm_entry`.
     Exit = 0,
-    /// The vCPU thread was outside KVM_RUN: the VMM's time.
+    /// Time of the VMM: the vCPU thread was outside KVM_RUN.
     Vmm = 1,
-    /// The workload was runnable but off the CPU, and the idle task ran.
+    /// The workload was runnable but not on the CPU, and the CPU's idle task ran.
     Throttled = 2,
     /// Another task ran on this CPU.
     Thread = 3,
@@ -51,8 +51,8 @@ impl ActivityKind {
         Self::ALL.get(usize::from(number)).copied()
     }
 
-    /// Returns whether the interference counter includes this kind: NMI, interrupt, softirq or
-    /// another task. All other kinds are states of the workload's thread.
+    /// Returns whether the interference counter counts this kind (NMI, interrupt, softirq, other
+    /// task). All other kinds are states of the workload's thread.
     pub const fn is_interference(self) -> bool {
         match self {
             ActivityKind::Nmi
@@ -87,8 +87,8 @@ pub struct Source {
     pub name: Name,
 }
 
-/// One interval in which a kernel worked on one CPU. Intervals may overlap and nest;
-/// [`ActivityKind`] decides who owns the overlap.
+/// One interval in which a kernel worked on one CPU. Intervals may overlap and nest; the order of
+/// [`ActivityKind`] decides which activity gets the time of an overlap.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Activity {
     /// CPU of the host on which the activity ran.
@@ -102,9 +102,9 @@ pub struct Activity {
     pub end_mono_ns: u64,
     /// The active task or interrupt.
     pub source: SourceId,
-    /// Advance of this kernel's own steal clock between start and end, nested activities included.
-    /// Nobody on this machine had this time. Valid only if the run has
-    /// [`crate::Witnesses::activity_steal`].
+    /// Advance of this kernel's own steal clock between start and end, in nanoseconds, including
+    /// nested activities. A hypervisor had the CPU in this time. The value is valid only if the run
+    /// has [`crate::Witnesses::activity_steal`].
     pub steal_ns: u64,
 }
 

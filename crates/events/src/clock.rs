@@ -1,9 +1,9 @@
-//! Clocks of a run, and how they map to each other.
+//! Clocks of a run, and the relation between them.
 
 use serde::{Deserialize, Serialize};
 
-/// One simultaneous reading of the TSC and CLOCK_MONOTONIC: the TSC is read before and after the
-/// monotonic clock.
+/// One simultaneous reading of the TSC and CLOCK_MONOTONIC. The TSC is read before and after
+/// CLOCK_MONOTONIC.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Anchor {
     /// TSC just before the reading of the monotonic clock.
@@ -24,13 +24,15 @@ pub enum ClockSource {
     UnstableTsc,
 }
 
-/// Proof that maps the guest's TSC to the host's.
+/// Evidence for the relation between the guest's TSC and the host's TSC.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum OffsetProof {
-    /// KVM accepted offset 0 (`KVM_VCPU_TSC_OFFSET`), and no bracket contradicts it.
+    /// KVM accepted offset 0 (`KVM_VCPU_TSC_OFFSET`), and no bracketing measurement contradicts the
+    /// offset.
     SetAndBracketed,
-    /// KVM refused to set the offset. The offset was estimated by bracketing and has a bound.
+    /// KVM refused to set the offset. Bracketing measurements estimate the offset and bound its
+    /// error.
     Mapped,
 }
 
@@ -41,18 +43,19 @@ pub struct ClockFacts {
     pub source: ClockSource,
     /// Frequency of the TSC in Hz, measured against CLOCK_MONOTONIC at start.
     pub tsc_hz: u64,
-    /// Proof of the offset between the guest's and the host's TSC; `None` if no guest stamps gaps.
+    /// Evidence for the offset between the guest's and the host's TSC; `None` if no guest stamps
+    /// gaps.
     pub offset_proof: Option<OffsetProof>,
-    /// Host TSC minus guest TSC, in cycles, as applied to every gap.
+    /// Host TSC minus guest TSC, in cycles. vmnoise applies this offset to every gap.
     pub offset_tsc: i64,
     /// Bound of the error of `offset_tsc`, in cycles; 0 if the offset was set.
     pub offset_bound_tsc: u64,
-    /// Half-width of the tightest bracket that tested the offset, in cycles.
+    /// Half of the width of the narrowest bracket that tested the offset, in cycles.
     pub bracket_tsc: u64,
 }
 
 impl ClockFacts {
-    /// Returns the clock of a workload that is no guest: the machine's own.
+    /// Returns the facts for a workload that is not a guest and reads the machine's own clock.
     pub fn own(source: ClockSource, tsc_hz: u64) -> ClockFacts {
         ClockFacts {
             source,

@@ -1,9 +1,10 @@
-//! Columns of a table. Heading, unit and cells of each column are defined once, for every output.
+//! Columns of a table. Each column defines its heading, unit and cells once, for every output
+//! format.
 
 use std::borrow::Cow;
 use std::fmt;
 
-/// One column of a table with a row for each `R`.
+/// One column of a table. Each row of the table shows one `R`.
 #[derive(Debug)]
 pub struct Column<'a, R> {
     /// Heading of the column.
@@ -21,7 +22,7 @@ type WordsOf<'a, R> = dyn for<'r> Fn(&'r R) -> Cow<'r, str> + 'a;
 /// Function that reads a name from a row.
 type NameOf<'a, R> = dyn for<'r> Fn(&'r R) -> Option<&'r str> + 'a;
 
-/// Contents of a column, by unit. `None` is unknown.
+/// Contents of a column. The variant defines the unit; `None` is an unknown value.
 pub enum ColumnValue<'a, R> {
     /// Words, aligned left.
     Words(Box<WordsOf<'a, R>>),
@@ -29,20 +30,20 @@ pub enum ColumnValue<'a, R> {
     Name(Box<NameOf<'a, R>>),
     /// A whole number.
     Count(ColumnReader<'a, R, Option<u64>>),
-    /// A length of time, in nanoseconds.
+    /// A duration in nanoseconds.
     Time(ColumnReader<'a, R, Option<u64>>),
-    /// A part of something, in percent.
+    /// A ratio, in percent.
     Percent(ColumnReader<'a, R, Option<f64>>),
-    /// A figure, already formatted as text.
+    /// A value that is already formatted as text.
     Figure(ColumnReader<'a, R, String>),
-    /// A figure, already formatted as text, and the number by which to sort it.
+    /// A value that is already formatted as text, and the number by which rows are sorted.
     Ranked(ColumnReader<'a, R, (String, Option<f64>)>),
     /// Yes or no.
     Truth(ColumnReader<'a, R, bool>),
 }
 
 impl<R> ColumnValue<'_, R> {
-    /// Returns whether the column holds figures, which are aligned right.
+    /// Returns whether the column holds figures. Figures are aligned right, other cells left.
     pub const fn is_figure(&self) -> bool {
         !matches!(
             self,
@@ -66,7 +67,8 @@ impl<R> fmt::Debug for ColumnValue<'_, R> {
     }
 }
 
-/// Columns in display order. Each method appends one.
+/// Columns in display order. Each method except [`Columns::each`] and [`Columns::and`] appends one
+/// column.
 #[derive(Debug)]
 pub struct Columns<'a, R>(pub Vec<Column<'a, R>>);
 
@@ -137,7 +139,7 @@ impl<'a, R> Columns<'a, R> {
         )
     }
 
-    /// Appends a column of figures in their own notation.
+    /// Appends a column of values that `of` formats as text.
     pub fn figure(
         self,
         title: impl Into<Cow<'a, str>>,
@@ -146,7 +148,8 @@ impl<'a, R> Columns<'a, R> {
         self.with(title, ColumnValue::Figure(Box::new(of)))
     }
 
-    /// Appends a column of figures in their own notation, each with the number to sort by.
+    /// Appends a column of values that `of` formats as text. `of` also returns the number to sort
+    /// by.
     pub fn ranked(
         self,
         title: impl Into<Cow<'a, str>>,
@@ -164,7 +167,8 @@ impl<'a, R> Columns<'a, R> {
         self.with(title, ColumnValue::Truth(Box::new(of)))
     }
 
-    /// Calls `add` for each item and returns all columns.
+    /// Calls `add` with the columns so far and each item of `of`, and returns the resulting
+    /// columns.
     pub fn each<T>(
         self,
         of: impl IntoIterator<Item = T>,

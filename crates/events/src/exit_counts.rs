@@ -1,10 +1,10 @@
-//! Layout of the live exit counters that host BPF writes and a guest reads: an array with one slot
-//! per host CPU. Both share the memory; no thread copies it.
+//! Layout of the live exit counters. The host's BPF programs write the counters and a guest reads
+//! them. The counters are an array with one slot per host CPU, in memory that both sides share.
 
-/// Bytes of one CPU's slot: two cache lines. Neighbouring slots never share a line, and the
-/// adjacent-line prefetcher never loads the neighbour's line.
+/// Size of one CPU's slot: two cache lines. So neighbouring slots never share a cache line, and the
+/// adjacent-line prefetcher never loads a line of another slot.
 pub const SLOT_BYTES: usize = 128;
-/// Offset of the u64 count of exits handled in the host kernel.
+/// Offset in the slot of the number of exits that the host kernel handled (u64).
 pub const LIGHT_OFFSET: usize = 0;
-/// Offset of the u64 count of exits that went to the VMM.
+/// Offset in the slot of the number of exits that the VMM handled (u64).
 pub const HEAVY_OFFSET: usize = 8;

@@ -1,23 +1,23 @@
-//! Selection of the exits that a run or a result covers.
+//! Selection of the exits that a run records or that a result shows.
 
 use serde::{Deserialize, Serialize};
 
 use crate::{Name, Vcpu};
 
-/// Filter that selects exits; by default it selects all exits.
+/// Filter that selects exits. The default filter selects all exits.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct ExitFilter {
-    /// Name of a VM or process id of its VMM; `None` is all.
+    /// Name of a VM, or the process id of its VMM; `None` selects all VMs.
     pub vm: Option<Name>,
-    /// Numbers of vCPUs; `None` is all.
+    /// Numbers of vCPUs; `None` selects all vCPUs.
     pub vcpus: Option<Vec<u32>>,
-    /// Names of reasons in any case; empty is all.
+    /// Names of exit reasons, in upper or lower case; an empty list selects all reasons.
     pub reasons: Vec<Name>,
 }
 
 impl ExitFilter {
-    /// Returns whether the filter selects exits of this vCPU. A filter with numbers rejects a vCPU
-    /// whose number is unknown.
+    /// Returns whether the filter selects the exits of this vCPU. If the filter has vCPU numbers,
+    /// it rejects a vCPU whose number is unknown.
     pub fn takes_vcpu(&self, vcpu: &Vcpu) -> bool {
         let takes_vm =
             |wanted: &Name| *wanted == vcpu.vm_name || wanted.parse::<u32>() == Ok(vcpu.vmm_pid);
@@ -26,7 +26,7 @@ impl ExitFilter {
         self.vm.as_ref().is_none_or(takes_vm) && self.vcpus.as_ref().is_none_or(takes_number)
     }
 
-    /// Returns whether the filter selects exits with the reason of this name.
+    /// Returns whether the filter selects exits whose reason has this name.
     pub fn takes_reason(&self, name: &str) -> bool {
         let is_it = |wanted: &Name| wanted.eq_ignore_ascii_case(name);
         self.reasons.is_empty() || self.reasons.iter().any(is_it)

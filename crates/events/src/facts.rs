@@ -1,29 +1,29 @@
-//! Facts about the machine and the run, known before the first event.
+//! Facts about the machine and the run that are known before the first event.
 
 use serde::{Deserialize, Serialize};
 
 use crate::{ClockFacts, ExitFilter, Name, Policy, Settings, ShownLine};
 
-/// The command that measured. Files and documents use other names for some commands, because the
-/// names there are older than the commands.
+/// The command that measured. Recordings and documents use other names for some commands, because
+/// these names are older than the commands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum MeasuringCommand {
-    /// `vmnoise microvm`: a guest of vmnoise on /dev/kvm. The gaps are those of this guest, and the
-    /// probes run on its host.
+    /// `vmnoise microvm`: vmnoise runs a guest of its own on /dev/kvm. The gaps are gaps of this
+    /// guest, and the probes run on the guest's host.
     Microvm,
-    /// `vmnoise osnoise`: a polling thread on each CPU. The gaps are those of this machine, which
-    /// may be a guest.
+    /// `vmnoise osnoise`: a polling thread runs on each CPU. The gaps are gaps of this machine,
+    /// which may itself be a guest.
     #[serde(rename = "spin")]
     Osnoise,
-    /// `osnoise --pid`: threads of other programs were observed. Their gaps are derived from the
-    /// events on their CPUs.
+    /// `vmnoise osnoise --pid`: vmnoise observes threads of other programs. It derives their gaps
+    /// from the events on their CPUs.
     Observed,
-    /// No workload: the kernel reports the exits of this host's vCPUs.
+    /// `vmnoise exits`: there is no workload. The kernel reports the exits of this host's vCPUs.
     #[serde(rename = "vcpus")]
     Exits,
-    /// A thread on each CPU that repeatedly sleeps until a given time. It yields no gaps but
-    /// wake-up latencies.
+    /// `vmnoise timerlat`: a thread on each CPU repeatedly sleeps until a given time. The run has
+    /// wake-up latencies instead of gaps.
     #[serde(rename = "timer")]
     Timerlat,
 }
@@ -39,7 +39,8 @@ impl MeasuringCommand {
         }
     }
 
-    /// Returns whether the probes run on the host of the measured system, not in its own kernel.
+    /// Returns whether the probes run on the host of the measured system. If not, they run in the
+    /// kernel of the measured system.
     pub const fn is_witnessed_by_host(self) -> bool {
         match self {
             MeasuringCommand::Microvm | MeasuringCommand::Exits => true,
@@ -50,7 +51,8 @@ impl MeasuringCommand {
     }
 }
 
-/// Events that this run could see. A share whose events are missing is unknown.
+/// Kinds of events that the probes of a run could see. A share whose events could not be seen is
+/// unknown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Witnesses {
     /// `irq:irq_handler_*` and `irq_vectors:*`.
@@ -65,7 +67,7 @@ pub struct Witnesses {
     pub kvm_run: bool,
     /// Each exit (`kvm:kvm_exit`, `kvm:kvm_entry`).
     pub kvm_exit: bool,
-    /// The hypervisor's steal clock, as the workload reads it.
+    /// The steal clock of the hypervisor, which the workload reads.
     pub steal_clock: bool,
     /// This kernel's own steal clock at the start and end of each activity.
     #[serde(default)]
@@ -73,11 +75,12 @@ pub struct Witnesses {
     /// `timer:hrtimer_start` and `timer:hrtimer_expire_entry` of the periodic tasks.
     #[serde(default)]
     pub timer: bool,
-    /// The scheduler's own run delay of the workload's thread, used if `sched` is missing.
+    /// Run delay of the workload's thread, as the scheduler counts it. It is used if `sched` is
+    /// `false`.
     #[serde(default)]
     pub run_delay: bool,
-    /// Whether interrupt vectors have a tracepoint without an attached program; such interrupts
-    /// stay unseen.
+    /// Whether some interrupt vectors have a tracepoint to which no program is attached. Interrupts
+    /// on these vectors are not seen.
     #[serde(default)]
     pub hides_vectors: bool,
 }
@@ -98,18 +101,19 @@ impl Witnesses {
         hides_vectors: false,
     };
 
-    /// Returns whether all work that the kernel does for itself is seen.
+    /// Returns whether the probes see all work that the kernel does for itself.
     pub fn see_kernel(&self) -> bool {
         self.irq && self.softirq && self.nmi && self.sched
     }
 
-    /// Returns whether no such work is seen, as without BPF: no culprit can be named.
+    /// Returns whether the probes see no work of the kernel, for instance without BPF. Then no
+    /// culprit can be named.
     pub fn see_nothing(&self) -> bool {
         !(self.irq || self.softirq || self.nmi || self.sched)
     }
 }
 
-/// A thread that is observed while it does its own work.
+/// A thread that vmnoise observes while the thread does its own work.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ObservedThread {
     /// The kernel's thread id.
@@ -123,40 +127,41 @@ pub struct ObservedThread {
 pub struct RunOptions {
     /// Measured CPUs, ascending.
     pub cpus: Vec<u32>,
-    /// Planned duration.
+    /// Planned duration, in nanoseconds.
     pub duration_ns: u64,
-    /// Minimum length of a recorded gap. In a run over vCPUs: minimum noise of an exit that is
-    /// reported individually.
+    /// Minimum length of a recorded gap, in nanoseconds. In a run over vCPUs: minimum noise of an
+    /// exit for which the run reports an event of its own.
     pub threshold_ns: u64,
-    /// Length of one period of the live view.
+    /// Length of one period of the live view, in nanoseconds.
     pub period_ns: u64,
     /// Policy of the workload's threads; `None` if inherited.
     pub priority: Option<Policy>,
-    /// Number of longest gaps, or exits of vCPUs, to list.
+    /// Number of longest gaps to list. In a run over vCPUs: number of longest exits.
     pub top: usize,
-    /// Gap length that ends the run.
+    /// Length of a gap that ends the run, in nanoseconds; `None` for no limit.
     pub stop_ns: Option<u64>,
-    /// Noise in one period that ends the run.
+    /// Total noise in one period that ends the run, in nanoseconds; `None` for no limit.
     #[serde(default)]
     pub stop_total_ns: Option<u64>,
-    /// Time in each period for which the workload polls; `None` if it polls all the time.
+    /// Time in each period for which the workload polls, in nanoseconds; `None` if it polls all the
+    /// time.
     #[serde(default)]
     pub runtime_ns: Option<u64>,
     /// Whether BPF probes were requested.
     pub trace: bool,
-    /// Observed threads; empty if the workload is our own.
+    /// Observed threads; empty if the workload is vmnoise's own.
     #[serde(default)]
     pub observed: Vec<ObservedThread>,
-    /// Requested exits; `None` if the run is not over vCPUs.
+    /// Filter of the requested exits; `None` if the run is not over vCPUs.
     #[serde(default)]
     pub exits: Option<ExitFilter>,
-    /// Options of the periodic tasks; `None` for another workload.
+    /// Options of the periodic tasks; `None` for any other workload.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub timer: Option<TimerOptions>,
 }
 
 impl RunOptions {
-    /// Duration of a run without a requested end: one year.
+    /// Duration of a run without a requested end, in nanoseconds: one year.
     pub const FOREVER_NS: u64 = 365 * 86_400 * 1_000_000_000;
 
     /// Returns whether the workload polls only during part of each period.
@@ -165,31 +170,31 @@ impl RunOptions {
     }
 }
 
-/// Periodic tasks, one on each CPU.
+/// Options of the periodic tasks. Each measured CPU has one task.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TimerOptions {
-    /// Time from one expiry to the next.
+    /// Time from one expiry to the next, in nanoseconds.
     pub period_ns: u64,
-    /// Delay of each CPU's timer expiries after those of the previous CPU; `None` if they are not
-    /// aligned.
+    /// Delay of each CPU's expiries compared with the expiries of the previous CPU, in nanoseconds;
+    /// `None` if the tasks are not aligned.
     pub aligned_ns: Option<u64>,
-    /// Lateness of a timer's interrupt that ends the run.
+    /// Latency of a timer's interrupt that ends the run, in nanoseconds; `None` for no limit.
     pub stop_irq_ns: Option<u64>,
-    /// Lateness of a task's switch-in that ends the run.
+    /// Latency of a task's wake-up that ends the run, in nanoseconds; `None` for no limit.
     pub stop_thread_ns: Option<u64>,
     /// Wake-up latency limit for idle CPUs, in microseconds; `None` for no limit.
     pub dma_latency_us: Option<i32>,
 }
 
-/// Description of a machine by its own kernel.
+/// Facts about a machine as its own kernel reports them.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct HostFacts {
     /// Host name (`uname -n`); `None` in older recordings.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub name: Option<Name>,
-    /// `uname -r`.
+    /// Kernel release (`uname -r`).
     pub kernel: Name,
-    /// The hypervisor this machine runs on (`KVM`, `Xen`, …); `None` on bare metal.
+    /// Hypervisor that this machine runs on (`KVM`, `Xen`, …); `None` on bare metal.
     pub hypervisor: Option<Name>,
     /// CPU model name of /proc/cpuinfo.
     pub cpu_model: Name,
@@ -197,14 +202,14 @@ pub struct HostFacts {
     pub allowed_cpus: Vec<u32>,
     /// Current clocksource of the kernel.
     pub clocksource: Name,
-    /// Pairs of CPU number and APIC id, ascending. A hypervisor numbers vCPUs by APIC id. Empty if
-    /// unknown, as in recordings before format 4.
+    /// Pairs of CPU number and APIC id, ascending. A hypervisor numbers vCPUs by APIC id. The list
+    /// is empty if unknown, for instance in recordings before format 4.
     #[serde(default)]
     pub apic_ids: Vec<(u32, u32)>,
-    /// The KVM vendor module (`kvm_intel`, `kvm_amd`, `kvm_pvm`), if visible.
+    /// KVM vendor module (`kvm_intel`, `kvm_amd`, `kvm_pvm`); `None` if no module is visible.
     pub kvm_module: Option<Name>,
     /// Whether KVM may use posted interrupts (VMX with APICv), whose vectors have no tracepoint;
-    /// `None` in recordings that lack it.
+    /// `None` if the recording has no such entry.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub posted_interrupts: Option<bool>,
     /// Settings of the machine when the run began; `None` if not recorded.
@@ -212,20 +217,21 @@ pub struct HostFacts {
     pub settings: Option<Settings>,
 }
 
-/// Status of one probe. A probe has several ways to get its events, from the best way to none; this
-/// is the way in use.
+/// Status of one probe. A probe can get its events in several ways, which vmnoise tries from the
+/// best way to the worst. The status describes the way in use.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ProbeStatus {
     /// Name of the probe: `irq vectors`, `steal clock of this host`, ….
     pub probe: Name,
-    /// The link in use: `tp_btf`, `raw_tp`, `none`, ….
+    /// Name of the way in use, for instance `tp_btf` or `raw_tp`; `none` if the probe has no
+    /// events.
     #[serde(rename = "rung")]
     pub in_use: Name,
-    /// Whether this link is the best of the chain.
+    /// Whether the way in use is the best way.
     pub best: bool,
     /// Events that the probe cannot show; empty if none.
     pub limit: ShownLine,
-    /// Remedy that would attach the probe better; empty if none.
+    /// Remedy after which the probe would get its events in a better way; empty if there is none.
     pub remedy: ShownLine,
 }
 
@@ -238,7 +244,7 @@ impl ProbeStatus {
         }
     }
 
-    /// Returns the status of a probe with a limit, and the remedy.
+    /// Returns the status of a probe that has a limit. `remedy` says what to do about the limit.
     pub fn limited(probe: &str, in_use: &str, limit: &str, remedy: &str) -> ProbeStatus {
         ProbeStatus {
             probe: probe.into(),
@@ -253,14 +259,14 @@ impl ProbeStatus {
 /// Facts about a run that every result needs: the machine, the options and the probes.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RunFacts {
-    /// Version of the vmnoise that measured.
+    /// Version of vmnoise that measured.
     pub tool_version: Name,
     /// Command that measured.
     pub workload: MeasuringCommand,
-    /// Wall-clock start, RFC 3339 in UTC.
+    /// Wall-clock time of the start, RFC 3339 in UTC.
     pub started_at: Name,
-    /// Rank of the recording process in a parallel program, from 0, as numbered by its launcher
-    /// (PMIx, Open MPI, Slurm); `None` if there is no launcher.
+    /// Rank of the recording process in a parallel program, from 0, as its launcher (PMIx, Open
+    /// MPI, Slurm) numbers it; `None` if there is no launcher.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rank: Option<u32>,
     /// Options of the run.
@@ -274,34 +280,35 @@ pub struct RunFacts {
     /// Status of each probe, and what the probe cannot show.
     #[serde(rename = "rungs")]
     pub probe_statuses: Vec<ProbeStatus>,
-    /// Whether the tool's own threads had to share a measured CPU.
+    /// Whether vmnoise's own threads (not the workload) had to share a measured CPU.
     pub shares_cpu: bool,
-    /// Cycles of one `rdtsc` in a bare loop on this machine.
+    /// Cycles of one `rdtsc` instruction in a bare loop on this machine.
     pub rdtsc_cycles: u64,
 }
 
 impl RunFacts {
-    /// Returns whether a hypervisor lies under this machine: a layer that no probe here can see.
+    /// Returns whether a hypervisor is below this machine. No probe of this machine can see the
+    /// hypervisor.
     pub fn layer_below_unwitnessed(&self) -> bool {
         self.host.hypervisor.is_some()
     }
 
-    /// Returns whether a recording of vCPUs has every exit: no threshold and no choice of reasons
-    /// dropped any.
+    /// Returns whether a recording of vCPUs contains every exit. This holds if neither a threshold
+    /// nor a filter by reasons dropped exits.
     pub fn reports_each_exit(&self) -> bool {
         let filter = self.options.exits.as_ref();
         let takes_all = filter.is_none_or(|filter| filter.reasons.is_empty());
         takes_all && self.options.threshold_ns == 0
     }
 
-    /// Returns whether this machine may get interrupts that no program sees, over vectors without a
-    /// program or posted by KVM.
+    /// Returns whether this machine may get interrupts that no probe sees. Such interrupts come on
+    /// vectors without an attached program, or are posted by KVM.
     pub fn has_hidden_interrupts(&self) -> bool {
         self.witnesses.hides_vectors || self.may_have_posted_interrupts()
     }
 
-    /// Returns whether KVM may post interrupts (VMX). No tracepoint reports posted interrupts. If a
-    /// recording does not say, returns true only for Intel's module.
+    /// Returns whether KVM may post interrupts (VMX). No tracepoint reports posted interrupts. If
+    /// the recording has no entry about this, returns `true` only for the module `kvm_intel`.
     pub fn may_have_posted_interrupts(&self) -> bool {
         let on_intel = self.host.kvm_module.as_deref() == Some("kvm_intel");
         self.host.posted_interrupts.unwrap_or(on_intel)

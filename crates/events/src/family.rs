@@ -1,47 +1,49 @@
-//! Activity of a command's threads, and who took time from them.
+//! Times of a command's threads, and the culprits that took time from the threads.
 
 use crate::Name;
 
-/// Time of threads by use, in ns of CLOCK_MONOTONIC. The parts of [`FamilyBooks::parts`] add up to
-/// `wall_ns`.
+/// Time of a command's threads by use, in nanoseconds. The uses that [`FamilyBooks::parts`] sums
+/// add up to `wall_ns`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct FamilyBooks {
     /// Time from the first to the last event of each thread, summed over all threads.
     pub wall_ns: u64,
-    /// Time running, net of the interrupts, NMIs and steal below.
+    /// Time in which the threads ran, without the interrupts, softirqs, NMIs and steal time below.
     pub ran_ns: u64,
-    /// Time in interrupts while they ran, net of steal.
+    /// Time of interrupts while the threads ran, without steal time.
     pub irq_ns: u64,
-    /// Time in softirqs while they ran, net of interrupts and steal.
+    /// Time of softirqs while the threads ran, without interrupts and steal time.
     pub softirq_ns: u64,
-    /// Time in NMIs while they ran, outside of interrupts.
+    /// Time of NMIs while the threads ran, without NMIs that came during an interrupt.
     pub nmi_ns: u64,
-    /// Time that the hypervisor had their CPU while they ran.
+    /// Time in which the hypervisor had the threads' CPUs while the threads ran.
     pub steal_ns: u64,
-    /// Run delay: the threads were runnable, but another task had the CPU, or the CPU idled.
+    /// Run delay: the threads were runnable, but another task ran on the CPU, or the CPU was idle.
     pub waited_ns: u64,
-    /// Run delay while another thread of the same command had the CPU.
+    /// Run delay while another thread of the same command ran on the CPU.
     pub waited_own_ns: u64,
-    /// Time runnable but throttled by a quota or the limit of real-time tasks.
+    /// Time in which the threads were runnable but throttled, by a quota or by the limit for
+    /// real-time tasks.
     pub throttled_ns: u64,
-    /// Time asleep by their own choice, or stopped.
+    /// Time in which the threads slept or were stopped.
     pub asleep_ns: u64,
-    /// Unknown time, because events were missed.
+    /// Time of unknown use, because events were missed.
     pub unseen_ns: u64,
-    /// Part of `waited_ns` that a quota may have caused.
+    /// Part of `waited_ns` that may have been throttling by a quota.
     pub unsure_ns: u64,
     /// Number of threads of the command.
     pub threads: u64,
-    /// Running time according to the kernel, interrupts included.
+    /// Running time that the kernel counts for the threads, including interrupts.
     pub kernel_ran_ns: u64,
-    /// Run delay according to the kernel.
+    /// Run delay that the kernel counts for the threads.
     pub kernel_waited_ns: u64,
-    /// Run delay that the kernel counts but events do not show, computed per thread and summed.
+    /// Run delay that the kernel counts but the events do not show. It is computed for each thread
+    /// and then summed.
     pub unshown_ns: u64,
 }
 
 impl FamilyBooks {
-    /// Adds the sums in `more`.
+    /// Adds each sum of `more` to the same sum of this value.
     pub fn add(&mut self, more: &FamilyBooks) {
         self.wall_ns += more.wall_ns;
         self.ran_ns += more.ran_ns;
@@ -61,14 +63,14 @@ impl FamilyBooks {
         self.unshown_ns += more.unshown_ns;
     }
 
-    /// Returns the time in which the threads ran, or could have run if no other thread of the
-    /// command had had the CPU.
+    /// Returns the time in which the threads ran, or could have run if the command had no other
+    /// threads.
     pub const fn runnable_ns(&self) -> u64 {
         self.wall_ns - self.asleep_ns - self.waited_own_ns
     }
 
-    /// Returns the time that other tasks and layers took from the threads: all time except running,
-    /// waiting for threads of the same command, sleep and unknown time.
+    /// Returns the time that other tasks and layers took from the threads. It excludes running,
+    /// waiting for threads of the same command, sleep, and time of unknown use.
     pub const fn taken_ns(&self) -> u64 {
         self.irq_ns
             + self.softirq_ns
@@ -78,7 +80,7 @@ impl FamilyBooks {
             + self.throttled_ns
     }
 
-    /// Returns the sum of all parts, which equals `wall_ns`.
+    /// Returns the sum of the times of all uses, which equals `wall_ns`.
     pub const fn parts(&self) -> u64 {
         self.ran_ns
             + self.irq_ns
@@ -93,24 +95,26 @@ impl FamilyBooks {
     }
 }
 
-/// Time that the command's threads waited without a named culprit, in ns over all threads.
+/// Run delay of the command's threads without a named culprit, in nanoseconds, summed over all
+/// threads.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct FamilyWaits {
-    /// The CPU was idle, on the way to the thread.
+    /// Run delay while the CPU was idle, before it switched to the thread.
     pub idle_ns: u64,
-    /// The hypervisor had the CPU during another task's turn.
+    /// Run delay while the hypervisor had the CPU and a task outside the command was on it.
     pub steal_ns: u64,
-    /// A task whose turn was not seen completely, or did not fit in the table, had the CPU.
+    /// Run delay behind tasks without a name: their time on the CPU was not seen completely, or
+    /// they did not fit in the table.
     pub unnamed_ns: u64,
-    /// Time counted as the command's own that may belong to others, because the end of the turn was
-    /// missed.
+    /// Part of the run delay behind the command's own threads that other tasks may have caused,
+    /// because a context switch was missed.
     pub doubtful_ns: u64,
 }
 
-/// Kind of a culprit.
+/// Kind of culprit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum FamilyCulpritKind {
-    /// A process that had the CPU while threads waited.
+    /// A process that ran on the CPU while threads of the command waited.
     Task,
     /// An interrupt.
     Irq,
@@ -118,26 +122,27 @@ pub enum FamilyCulpritKind {
     Softirq,
 }
 
-/// A culprit that took time from the command's threads.
+/// A culprit that took time from threads of the command.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FamilyCulprit {
     /// Kind of the culprit.
     pub kind: FamilyCulpritKind,
-    /// Name of the culprit. For a task it is the name and the id of its process; otherwise it is
-    /// the name in other results.
+    /// Name of the culprit. For a task, it is the name and the id of its process. For an interrupt
+    /// or a softirq, it is the name that all results use.
     pub name: Name,
-    /// Time taken, over all threads that waited.
+    /// Time taken, in nanoseconds, summed over all threads that waited or were interrupted.
     pub ns: u64,
-    /// Number of turns or interrupts.
+    /// Number of times that the task ran, or number of interrupts.
     pub count: u64,
-    /// Longest turn or interrupt.
+    /// Longest time that the task ran at once or that one interrupt took, in nanoseconds.
     pub longest_ns: u64,
 }
 
-/// Kind of one continuous loss of time.
+/// Kind of a continuous loss of time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FamilyTaken {
-    /// A wait of one thread, without the turns of other threads of the command.
+    /// A wait of one thread for its CPU. The time in which other threads of the command ran is not
+    /// included.
     Wait,
     /// An interrupt.
     Irq,
@@ -145,72 +150,76 @@ pub enum FamilyTaken {
     Softirq,
     /// An NMI.
     Nmi,
-    /// An advance of the steal clock since the last reading of the clock.
+    /// An advance of the steal clock between two events.
     Steal,
 }
 
-/// The longest loss of one kind.
+/// The longest single loss of one kind.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FamilyLongest {
     /// Kind of the loss.
     pub taken: FamilyTaken,
     /// Length of the loss, in nanoseconds.
     pub ns: u64,
-    /// End, in ns of CLOCK_MONOTONIC.
+    /// End of the loss, CLOCK_MONOTONIC in nanoseconds.
     pub until_mono_ns: u64,
-    /// Culprit; for a wait, the task that had the CPU at the end of the wait.
+    /// Name of the culprit, if known. For a wait, the task that ran on the CPU at the end of the
+    /// wait.
     pub who: Option<Name>,
 }
 
-/// A thread that was alive at the time of the reading.
+/// A thread of the command that was alive when the facts were read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct FamilyMember {
     /// Thread id in the initial pid namespace.
     pub tid: u32,
-    /// Time of the thread by use. The time since the thread's last event counts as unseen, except
-    /// if the thread sleeps.
+    /// Time of the thread by use. The time since the thread's last event counts as `unseen_ns`,
+    /// unless the thread sleeps.
     pub books: FamilyBooks,
 }
 
-/// One reading of the facts about a command's threads.
+/// Facts about a command's threads, as read at one instant.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct FamilyLook {
     /// Time of threads that have ended.
     pub ended: FamilyBooks,
     /// Threads that are still alive.
     pub alive: Vec<FamilyMember>,
-    /// Part of `waited_ns` without a named culprit.
+    /// Run delay in `waited_ns` that has no named culprit.
     pub waits: FamilyWaits,
-    /// Culprits, longest first.
+    /// Culprits, ordered by the time that they took, largest first.
     pub culprits: Vec<FamilyCulprit>,
-    /// Longest loss of each kind that occurred.
+    /// Longest single loss of each kind that occurred.
     pub longest: Vec<FamilyLongest>,
-    /// Events that contradict earlier events, so that others are missing.
+    /// Number of events that do not fit the events before them, so that events must have been
+    /// missed.
     pub unpaired: u64,
-    /// Number of events that the BPF programs missed because a program was already running.
+    /// Number of events that a BPF program missed because a BPF program was already running on that
+    /// CPU.
     pub missed: u64,
-    /// Missing events of both kinds with unknown effect: interrupts, and cases in which two CPUs
-    /// updated the same thread at once.
+    /// Part of `unpaired` and `missed` for which the error in the times has no upper bound. These
+    /// are interrupts, and updates without the lock because another CPU held it for too long.
     pub unbounded: u64,
-    /// Threads that were not followed: memory was short, or their fork was missed.
+    /// Number of threads that were not followed, because memory was short or their fork was missed.
     pub unfollowed: u64,
-    /// Cost of the programs on all CPUs, in ns.
+    /// Cost of the BPF programs on all CPUs, in nanoseconds.
     pub probe_ns: u64,
-    /// Largest time that was taken from one of the threads that have ended, in ns.
+    /// Largest time that was taken from one thread, among the threads that have ended, in
+    /// nanoseconds.
     pub most_of_ended_ns: u64,
-    /// Longest loss of a thread, in ns: consecutive waits, interrupts and soft interrupts between
-    /// which the thread ran for less than 5 us.
+    /// Longest continuous loss of one thread, in nanoseconds. Waits, interrupts and softirqs belong
+    /// to the same loss if the thread ran for less than 5 us between them.
     pub contiguous_ns: u64,
 }
 
 impl FamilyLook {
-    /// Returns the largest time that was taken from one thread, in ns.
+    /// Returns the largest time that was taken from a single thread, in nanoseconds.
     pub fn most_of_one_ns(&self) -> u64 {
         let alive = self.alive.iter().map(|it| it.books.taken_ns());
         alive.fold(self.most_of_ended_ns, u64::max)
     }
 
-    /// Returns the time of all threads together.
+    /// Returns the time of all threads by use, living and ended.
     pub fn books(&self) -> FamilyBooks {
         let mut all = self.ended;
         for member in &self.alive {

@@ -1,28 +1,29 @@
-//! A gap in CPU time, as a workload observed it.
+//! A time in which a workload did not have its CPU, as the workload observed it.
 
-/// One gap, stamped by the workload itself. `start_tsc` is the last reading before the gap and
-/// `end_tsc` the first one after it, both on the host's TSC.
+/// One gap. The workload itself stamps the gap with two consecutive readings of its clock,
+/// `start_tsc` and `end_tsc`, both on the host's TSC.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Gap {
-    /// The CPU whose time is missing.
+    /// CPU on which the workload did not run.
     pub cpu: u32,
-    /// Last reading before the gap.
+    /// Last reading of the clock before the gap, in TSC cycles.
     pub start_tsc: u64,
-    /// First reading after the gap.
+    /// First reading of the clock after the gap, in TSC cycles.
     pub end_tsc: u64,
-    /// Advance of the hypervisor's steal clock since the previous gap.
+    /// Advance of the hypervisor's steal clock since the previous gap, in nanoseconds.
     pub steal_ns: u64,
     /// Number of times that the hypervisor reloaded the vCPU since the previous gap.
     pub reloads: u32,
-    /// Exits handled in the host kernel since the previous gap, as the workload saw them; 0 if the
-    /// run's probes cannot see exits.
+    /// Number of exits since the previous gap that the host kernel handled, as the workload saw
+    /// them; 0 if the run's probes cannot see exits.
     pub light_exits: u32,
-    /// Exits that went to the VMM since the previous gap; 0 under the same condition.
+    /// Number of exits since the previous gap that the VMM handled; 0 if the run's probes cannot
+    /// see exits.
     pub heavy_exits: u32,
-    /// Number of interferences that began between the two readings. The workload's thread reads
-    /// this counter together with its clock; `None` if there is no counter.
+    /// Number of interferences that began between `start_tsc` and `end_tsc`; `None` if there is no
+    /// counter. The workload's thread reads the counter together with its clock.
     pub interference: Option<u32>,
-    /// Run delay of the workload's thread during the gap, in nanoseconds, from the scheduler's own
-    /// count (/proc/PID/task/TID/schedstat); 0 if the run does not read it.
+    /// Run delay of the workload's thread during the gap, in nanoseconds, as the scheduler counts
+    /// it (/proc/PID/task/TID/schedstat); 0 if the run does not read the count.
     pub run_delay_ns: u64,
 }

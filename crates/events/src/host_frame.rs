@@ -1,19 +1,19 @@
-//! Report of a host to a guest about one of its vCPUs, while both run.
+//! Report that a host sends to a guest about one of the guest's vCPUs, while both run.
 
 use serde::{Deserialize, Serialize};
 
 use crate::{Name, Share, ShareMap};
 
-/// Amount of detail that a host sends to a guest. Each level includes all smaller levels.
+/// Amount of detail that a host sends to a guest. Each level includes all levels before it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[repr(u8)]
 pub enum FeedDetail {
-    /// Number of exits, and time by share.
+    /// Number of exits, and time of the exits by share.
     Counts = 0,
-    /// `Counts` for each exit reason.
+    /// In addition, number and time of the exits for each exit reason.
     Reasons = 1,
-    /// Names of the host's tasks and interrupts.
+    /// In addition, names of the host's tasks and interrupts.
     Full = 2,
 }
 
@@ -36,35 +36,37 @@ impl FeedDetail {
     }
 }
 
-/// All exits of one vCPU since its host began to count them. A later frame replaces an earlier one;
-/// the difference of two frames covers the time between them.
+/// All exits of one vCPU since its host began to count them. A later frame replaces an earlier
+/// frame of the same vCPU. The difference of two frames covers the time between the frames.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct HostFrame {
     /// The vCPU's number in its VM: the APIC id of the guest's CPU.
     pub vcpu: u32,
-    /// Start of the count, in the guest's own TSC.
+    /// Start of the count, in cycles of the guest's own TSC.
     pub from_tsc: u64,
-    /// End of the count, in the guest's own TSC.
+    /// End of the count, in cycles of the guest's own TSC.
     pub until_tsc: u64,
-    /// Detail of the host's report.
+    /// Amount of detail in this report.
     pub detail: FeedDetail,
-    /// Whether exits handled in the host kernel are seen (not under kvm_pvm). If not, `exits` and
-    /// `split` hold only exits that went to the VMM.
+    /// Whether the host sees exits that its kernel handles (not under kvm_pvm). If not, `exits` and
+    /// `split` contain only exits that the VMM handled.
     pub sees_kvm: bool,
-    /// Whether the host runs on bare metal. If not, time that neither the guest nor the host took
-    /// may belong to another hypervisor and must not be called hardware.
+    /// Whether the host runs on bare metal. If not, another hypervisor is below the host. Time that
+    /// neither the guest nor the host took may then belong to this hypervisor, not to the hardware.
     pub is_last: bool,
     /// Number of exits.
     pub exits: u64,
-    /// Number of exits that went to the VMM.
+    /// Number of exits that the VMM handled.
     pub heavy: u64,
     /// Time of the exits by share, in nanoseconds.
     pub split: ShareMap<u64>,
-    /// Records that the host lost in this time: names may be missing, amounts are complete.
+    /// Number of records that the host lost since the start of the count. Names may be missing, but
+    /// the amounts are complete.
     pub lost: u64,
-    /// Exits by reason, the most expensive first; empty at [`FeedDetail::Counts`].
+    /// Exits by reason, ordered by total time, largest first; empty at [`FeedDetail::Counts`].
     pub reasons: Vec<HostReason>,
-    /// Culprits, the most expensive first; empty below [`FeedDetail::Full`].
+    /// Culprits, ordered by the time that they took, largest first; empty below
+    /// [`FeedDetail::Full`].
     pub culprits: Vec<HostCulprit>,
 }
 
@@ -73,11 +75,12 @@ pub struct HostFrame {
 pub struct FeedTotals {
     /// Number of bytes that the guest read from the feed.
     pub bytes: u64,
-    /// Number of frames that arrived completely and without damage.
+    /// Number of complete and undamaged frames.
     pub frames: u64,
-    /// Damaged frames, frames of an unknown kind, and byte runs that are no frame.
+    /// Number of damaged frames, of frames of an unknown kind, and of byte sequences that are no
+    /// frame.
     pub garbled: u64,
-    /// Number of times that the host hung up.
+    /// Number of times that the host closed the connection.
     pub hang_ups: u64,
 }
 
@@ -88,11 +91,11 @@ pub struct HostReason {
     pub name: Name,
     /// Number of exits.
     pub exits: u64,
-    /// Total time, in nanoseconds, without halts.
+    /// Total time of these exits, in nanoseconds, without halts.
     pub dur_ns: u64,
 }
 
-/// One of the host's tasks, interrupts or softirqs.
+/// A task, interrupt or softirq of the host that took time from the vCPU.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct HostCulprit {
     /// Share to which the time of the culprit belongs.

@@ -1,33 +1,34 @@
-//! Live counters of interferences, which BPF writes and the workload's own thread reads between two
-//! readings of its clock.
+//! Live counters of interferences. BPF programs write the counters. The workload's own thread reads
+//! them between two readings of its clock.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// One CPU's slot of the array that BPF and a polling thread share. A slot fills two cache lines:
-/// neighbouring slots never share a line, and the adjacent-line prefetcher never loads the
-/// neighbour's line.
+/// One CPU's slot of the array that BPF and a polling thread share. A slot fills two cache lines.
+/// So neighbouring slots never share a cache line, and the adjacent-line prefetcher never loads a
+/// line of another slot.
 ///
 /// BPF counts each interference at its start, on the CPU where it runs. If a thread of that CPU
-/// reads the same `total` twice, nothing interrupted it between the two readings, and all counts
-/// belong together.
+/// reads the same `total` twice, nothing interrupted the thread between the two readings. Counts
+/// that it read in between then belong to the same instant.
 #[derive(Debug, Default)]
 #[repr(C, align(128))]
 pub struct InterferenceSlot {
-    /// Sum of the counts below. It changes whenever one of these counts changes.
+    /// Sum of the four counts below. It changes whenever one of them changes.
     pub total: AtomicU64,
-    /// Non-maskable interrupts.
+    /// Number of non-maskable interrupts.
     pub nmi: AtomicU64,
-    /// Interrupts.
+    /// Number of interrupts.
     pub irq: AtomicU64,
-    /// Softirqs.
+    /// Number of softirqs.
     pub softirq: AtomicU64,
-    /// Turns of threads other than the watched thread; the idle task does not count.
+    /// Number of times that another thread was switched in. The polling thread itself and the idle
+    /// task do not count.
     pub thread: AtomicU64,
     rest: [AtomicU64; 11],
 }
 
 impl InterferenceSlot {
-    /// Returns the current count of each class.
+    /// Returns the current number of interferences of each class.
     pub fn counts(&self) -> InterferenceCounts {
         let read = |count: &AtomicU64| count.load(Ordering::Relaxed);
         InterferenceCounts {
@@ -39,22 +40,23 @@ impl InterferenceSlot {
     }
 }
 
-/// Interferences by class. As in the kernel's osnoise (kernel/trace/trace_osnoise.c), each is
-/// counted at its start; unlike there, idle is not a thread.
+/// Numbers of interferences by class. As in the kernel's osnoise tracer
+/// (kernel/trace/trace_osnoise.c), each interference is counted at its start. Unlike in that
+/// tracer, the idle task does not count as a thread.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct InterferenceCounts {
-    /// Non-maskable interrupts.
+    /// Number of non-maskable interrupts.
     pub nmi: u64,
-    /// Interrupts.
+    /// Number of interrupts.
     pub irq: u64,
-    /// Softirqs.
+    /// Number of softirqs.
     pub softirq: u64,
-    /// Turns of other threads.
+    /// Number of times that another thread was switched in.
     pub thread: u64,
 }
 
 impl InterferenceCounts {
-    /// Returns the counts since `earlier`; counters never go back.
+    /// Returns the numbers since `earlier`; 0 if a counter went back.
     pub fn since(self, earlier: InterferenceCounts) -> InterferenceCounts {
         InterferenceCounts {
             nmi: self.nmi.saturating_sub(earlier.nmi),

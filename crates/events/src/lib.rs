@@ -1,9 +1,10 @@
-//! The vocabulary of vmnoise, used by all other crates: observations of a workload, events of a
-//! kernel, and names of the shares in a result.
+//! Types that all other crates of vmnoise use: observations of a workload, events of a kernel, and
+//! names of the shares in a result.
 //!
-//! This crate does no I/O and reads no clock. Its only decision is what a recording could not see
-//! ([`coverage`]). Names of times carry their unit and clock: `_tsc` is the host's time-stamp
-//! counter, `_mono_ns` is CLOCK_MONOTONIC, `_ns` is a duration.
+//! This crate does no I/O and reads no clock. It makes only one decision: which facts a recording
+//! could not see ([`coverage`]). Suffixes of names give the unit and the clock: `_tsc` is a number
+//! of cycles of the host's time-stamp counter, `_mono_ns` is a time of CLOCK_MONOTONIC, `_ns` is a
+//! duration.
 
 mod activation;
 mod activity;

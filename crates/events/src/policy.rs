@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::human;
 
-/// Scheduling policy of the workload's threads, in rtla's notation.
+/// Scheduling policy of a thread. Examples are in rtla's notation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Policy {
@@ -16,19 +16,20 @@ pub enum Policy {
     Fifo(i32),
     /// SCHED_RR with this priority (`r:10`).
     RoundRobin(i32),
-    /// SCHED_DEADLINE (`d:10ms:100ms`): a budget in every period; the period is also the deadline.
+    /// SCHED_DEADLINE (`d:10ms:100ms`): a CPU time budget in every period. The period is also the
+    /// deadline.
     Deadline {
-        /// The budget.
+        /// CPU time budget in each period, in nanoseconds.
         runtime_ns: u64,
-        /// The period.
+        /// Length of a period, in nanoseconds.
         period_ns: u64,
     },
 }
 
 impl Policy {
-    /// Returns whether some work delays a thread of policy `task` but not a thread of this policy:
-    /// the work goes before the task but not before this thread. Among equal priorities, a running
-    /// thread makes all others wait.
+    /// Returns whether some work can delay a thread of policy `task` but not a thread of this
+    /// policy. Such work goes before the task but not before this thread. Among threads of equal
+    /// priority, the running thread delays the others.
     pub const fn is_spared_what_delays(self, task: Policy) -> bool {
         match (self, task) {
             (Policy::Deadline { .. }, _)
@@ -43,7 +44,8 @@ impl Policy {
         }
     }
 
-    /// Returns rtla's notation: `o:0`, `f:50`, `r:10`, `d:10000000:100000000` (nanoseconds).
+    /// Returns the policy in rtla's notation: `o:0`, `f:50`, `r:10`, `d:10000000:100000000`
+    /// (nanoseconds).
     pub fn letters(self) -> String {
         match self {
             Policy::Other(nice) => format!("o:{nice}"),
@@ -74,7 +76,8 @@ impl Policy {
         })
     }
 
-    /// Returns the option that schedules a recorder behind threads of this policy.
+    /// Returns the command-line option that makes all work that delays a thread of this policy also
+    /// delay the recorder.
     pub fn option_behind(self) -> String {
         match self {
             Policy::Deadline { .. } => "-P f:1".into(),
@@ -116,7 +119,7 @@ mod tests {
         period_ns: 2,
     };
 
-    /// A thread of priority `p` delays the task but not the recorder if it goes before the task and
+    /// Work of some priority delays the task but not the recorder if it goes before the task but
     /// not before the recorder.
     #[test]
     fn a_recorder_is_spared_what_comes_between_it_and_the_task() {

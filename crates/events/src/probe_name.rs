@@ -1,8 +1,8 @@
-//! Names of probes in results, and the probes that watch each share.
+//! Names of probes in results, and the probes that watch each share of lost time.
 
 use crate::Share;
 
-/// A probe that watches a share.
+/// A probe that watches shares of lost time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ProbeName {
     /// Interrupts.
@@ -13,24 +13,24 @@ pub enum ProbeName {
     Nmi,
     /// Context switches and wake-ups.
     Sched,
-    /// Moves of an observed thread.
+    /// Migrations of an observed thread between CPUs.
     Follow,
     /// Entries to KVM_RUN and returns from it.
     KvmRun,
     /// VM exits.
     KvmExit,
-    /// Timers of periodic tasks.
+    /// Timers of the periodic tasks.
     Timer,
     /// The steal clock that this machine's hypervisor offers.
     StealOfMachine,
     /// The steal clock that this machine offers to its guest.
     StealOfGuest,
-    /// Reading of the steal clock after each gap.
+    /// Readings of the steal clock by the workload after each gap.
     StealAtGaps,
 }
 
 impl ProbeName {
-    /// Returns the name in results.
+    /// Returns the name of the probe in results.
     pub const fn name(self) -> &'static str {
         match self {
             ProbeName::Irq => "host interrupts",

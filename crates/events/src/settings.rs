@@ -1,4 +1,4 @@
-//! Settings of a machine at the start of a run: files of /proc and /sys, as an audit reads them.
+//! Settings of a machine at the start of a run: the files of /proc and /sys that an audit reads.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -8,20 +8,22 @@ use serde::{Deserialize, Deserializer, Serialize};
 
 use crate::ShownText;
 
-/// Text of each file by its path. The path has no leading `/`; the text has no surrounding white
-/// space. `None`: the file does not exist. A path that is not in the map was not read, so its
-/// setting is unknown. The path of a folder ends in `/`; its text lists the names of its
-/// subfolders, one per line.
+/// Text of each settings file, by its path.
+///
+/// - A path has no leading `/`, and the text has no surrounding white space.
+/// - `None` as text means that the file does not exist.
+/// - A path that is missing in the map was not read, so its setting is unknown.
+/// - The path of a folder ends in `/`. The text lists the names of its subfolders, one per line.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize)]
 #[serde(transparent)]
 pub struct Settings(BTreeMap<String, Option<String>>);
 
-/// Error: no machine can have this setting.
+/// Error: the path or the text cannot be a setting of any machine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct NoSetting;
 
 impl Settings {
-    /// Maximum number of settings. A large machine has some hundred settings, plus one for each
+    /// Maximum number of settings. A large machine has some hundred settings, and one more for each
     /// device interrupt.
     pub const MOST: usize = 8_192;
     /// Maximum length of a path, in bytes.
@@ -29,7 +31,8 @@ impl Settings {
     /// Maximum length of a file's text, in bytes.
     const LONGEST_TEXT: usize = 64 << 10;
 
-    /// Returns the text read from this file; `None` if the file was not read.
+    /// Returns the text of this file, where `Some(None)` means that the file does not exist; `None`
+    /// if the file was not read.
     pub fn get(&self, path: &str) -> Option<Option<&str>> {
         self.0.get(path).map(Option::as_deref)
     }
@@ -39,11 +42,12 @@ impl Settings {
         self.0.iter().map(|(path, text)| (&**path, text.as_deref()))
     }
 
-    /// Adds the text of a file.
+    /// Adds a file with its text; `None` as text means that the file does not exist.
     ///
     /// # Errors
-    /// If no machine can have this setting: the path leads elsewhere, the text holds control
-    /// characters, or either is too long.
+    /// If no machine can have this setting: the path is not a clean relative path, the text has
+    /// control characters, path or text is too long, or there are already [`Settings::MOST`]
+    /// settings.
     pub fn insert(&mut self, path: &str, text: Option<&str>) -> Result<(), NoSetting> {
         let is_one = is_path(path) && text.is_none_or(is_text) && self.0.len() < Settings::MOST;
         match is_one {
@@ -56,7 +60,8 @@ impl Settings {
     }
 }
 
-/// Returns whether the path is relative, without `.` and `..` parts, and printable.
+/// Returns whether the path is relative and printable, has no `.` or `..` parts, and is not too
+/// long.
 fn is_path(path: &str) -> bool {
     let is_part = |part: &str| !matches!(part, "" | "." | "..");
     let file = path.strip_suffix('/').unwrap_or(path);
@@ -68,12 +73,12 @@ fn is_text(text: &str) -> bool {
         && text.split('\n').all(|line| line.split('\t').all(is_shown))
 }
 
-/// Returns whether the text needs no replacement to be shown.
+/// Returns whether the text can be shown unchanged.
 fn is_shown(text: &str) -> bool {
     ShownText::<{ Settings::LONGEST_TEXT }>::new(text) == *text
 }
 
-/// Anybody may have written the file, so every entry is checked as on `insert`.
+/// The input may come from anybody. So each entry is checked as [`Settings::insert`] checks it.
 impl<'de> Deserialize<'de> for Settings {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Settings, D::Error> {
         struct Entries;

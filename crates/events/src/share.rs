@@ -1,48 +1,50 @@
-//! Shares: the names of the causes of lost time.
+//! Shares: the names for the causes of lost time.
 
 use serde::{Deserialize, Serialize};
 
-/// Cause of a lost nanosecond of a gap. Text, JSON and recordings use [`Share::name`].
+/// Cause of a part of a gap's time. Text output, JSON and recordings use the name that
+/// [`Share::name`] returns.
 ///
-/// Sources of the split: the osnoise paper for `nmi`, `irq`, `softirq` and `thread`; the thesis for
-/// the hypervisor's part, with finer shares here.
+/// The shares `nmi`, `irq`, `softirq` and `thread` come from the osnoise paper. The shares of the
+/// hypervisor come from the thesis, which has fewer of them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Share {
-    /// Non-maskable interrupts of the kernel the workload runs on.
+    /// Non-maskable interrupts of the workload's own kernel.
     Nmi,
-    /// Interrupts of the kernel the workload runs on, net.
+    /// Interrupts of the workload's own kernel, without NMIs.
     Irq,
-    /// Softirqs of the kernel the workload runs on, net.
+    /// Softirqs of the workload's own kernel, without interrupts and NMIs.
     Softirq,
-    /// Other threads of the kernel the workload runs on, net.
+    /// Other threads of the workload's own kernel, without interrupts, softirqs and NMIs.
     Thread,
-    /// A host task ran instead of the runnable vCPU.
+    /// A task of the host ran instead of the runnable vCPU.
     Preempted,
-    /// The steal clock counted the vCPU as runnable but not running, and no task was seen in its
-    /// place.
+    /// The steal clock counted that the vCPU was runnable but did not run, and no probe saw which
+    /// task ran instead.
     Steal,
-    /// The vCPU was runnable and nobody ran: real-time throttling or a quota.
+    /// The vCPU was runnable, but no task ran on the CPU because of real-time throttling or a
+    /// quota.
     Throttled,
-    /// The vCPU thread slept in KVM or the VMM although its guest had not asked for it.
+    /// The vCPU thread slept in KVM or the VMM, although the guest had not asked to sleep.
     Blocked,
-    /// Host interrupts while the vCPU was out.
+    /// Interrupts of the host while the vCPU did not run its guest.
     HostIrq,
-    /// Host softirqs while the vCPU was out.
+    /// Softirqs of the host while the vCPU did not run its guest.
     HostSoftirq,
-    /// Host non-maskable interrupts while the vCPU was out.
+    /// Non-maskable interrupts of the host while the vCPU did not run its guest.
     HostNmi,
-    /// An exit handled in the host kernel, net of all shares above.
+    /// An exit that the host kernel handled, without the time of all shares above.
     Kvm,
-    /// An exit handled by the VMM process.
+    /// An exit that the VMM process handled.
     Vmm,
-    /// The guest asked to sleep; not noise.
+    /// The guest had asked to sleep. This time is not noise.
     Halted,
-    /// Residual of a gap for which every lower layer was observed, or there is none.
+    /// Rest of a gap without another cause, if all layers below were observed or no layer is below.
     Hw,
-    /// Residual of a gap for which a lower layer could not be observed.
+    /// Rest of a gap without another cause, if a layer below could not be observed.
     HvOrHw,
-    /// Residual of a gap that holds an activity or an exit, with all layers observed.
+    /// Rest of a gap that contains an activity or an exit, if all layers below were observed.
     Unexplained,
 }
 
@@ -91,7 +93,7 @@ impl Share {
         }
     }
 
-    /// Returns the share with this name, or `None`.
+    /// Returns the share with this name, or `None` if there is no such share.
     pub fn named(name: &str) -> Option<Share> {
         Share::ALL.into_iter().find(|share| share.name() == name)
     }
@@ -109,10 +111,10 @@ impl Share {
         Share::Halted,
     ];
 
-    /// Shares for the rest of a gap that no probe explains.
+    /// Shares for the part of a gap that no probe explains.
     pub const RESIDUALS: [Share; 3] = [Share::Hw, Share::HvOrHw, Share::Unexplained];
 
-    /// Shares of the host's interrupts of any kind.
+    /// Shares of the host's interrupts: interrupts, softirqs and NMIs.
     pub const HOST_INTERRUPTS: [Share; 3] = [Share::HostIrq, Share::HostSoftirq, Share::HostNmi];
 
     /// Returns whether an exit of a vCPU can have this share.
@@ -120,19 +122,19 @@ impl Share {
         Share::OF_EXITS.contains(&self)
     }
 
-    /// Returns whether the share belongs to VIRT in the thesis of VM noise: any part of an exit
-    /// except another task's turn and the sleep that the guest asked for.
+    /// Returns whether the share belongs to the quantity VIRT in the thesis about VM noise. VIRT is
+    /// an exit without the time of other tasks and without the sleep that the guest asked for.
     pub fn is_virt(self) -> bool {
         self.is_of_exits() && !matches!(self, Share::Preempted | Share::Halted)
     }
 
-    /// Returns whether another task or an interrupt, not the vCPU's own thread, took this part of
-    /// an exit or ended it.
+    /// Returns whether the share is a part of an exit that did not belong to the vCPU's own thread,
+    /// but to another task, an interrupt, or a wait.
     pub fn is_of_others(self) -> bool {
         self.is_of_exits() && !matches!(self, Share::Kvm | Share::Vmm | Share::Halted)
     }
 
-    /// Returns whether the share is the rest of a gap that no probe explains.
+    /// Returns whether the share is for the part of a gap that no probe explains.
     pub const fn is_residual(self) -> bool {
         matches!(self, Share::Hw | Share::HvOrHw | Share::Unexplained)
     }

@@ -7,8 +7,8 @@ use serde::ser::{Serialize, SerializeMap, Serializer};
 
 use crate::Share;
 
-/// One value for each [`Share`], in the order of [`Share::ALL`]. In JSON: an object with the names
-/// of all shares.
+/// One value for each [`Share`], in the order of [`Share::ALL`]. JSON shows the map as an object
+/// with the names of all shares.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct ShareMap<T>([T; Share::ALL.len()]);
 
@@ -32,8 +32,8 @@ impl<T: Copy> ShareMap<T> {
 }
 
 impl<T: Copy + Default> ShareMap<T> {
-    /// Builds a map by calling `value` for each share in `shares`, in that order; all other shares
-    /// get the default.
+    /// Builds a map. Calls `value` for each share in `shares`, in the given order. All other shares
+    /// get the default value.
     pub fn only<const N: usize>(
         shares: [Share; N],
         mut value: impl FnMut(Share) -> T,
@@ -42,7 +42,7 @@ impl<T: Copy + Default> ShareMap<T> {
     }
 }
 
-/// Sums saturate at the maximum of u64, which only a damaged stream reaches.
+/// Sums stop at the maximum of u64. Only a damaged stream reaches the maximum.
 impl<T: Copy + Into<Option<u64>>> ShareMap<T> {
     /// Returns the sum of the known values of the given shares.
     pub fn sum(&self, shares: &[Share]) -> u64 {
@@ -57,8 +57,8 @@ impl<T: Copy + Into<Option<u64>>> ShareMap<T> {
 }
 
 impl ShareMap<u64> {
-    /// Returns the value of each share that is not 0 or for which `is_known` holds; `None` for the
-    /// rest.
+    /// Returns the value of each share that is not 0 or for which `is_known` returns `true`. All
+    /// other shares get `None`.
     pub fn known(&self, is_known: impl Fn(Share) -> bool) -> ShareMap<Option<u64>> {
         ShareMap::from_fn(|share| {
             let ns = self[share];
@@ -74,7 +74,7 @@ impl ShareMap<Option<u64>> {
         known.reduce(u64::saturating_add)
     }
 
-    /// Returns the sum of the given shares; `None` if any value is unknown.
+    /// Returns the sum of the values of the given shares; `None` if any of these values is unknown.
     pub fn sum_of_all(&self, shares: &[Share]) -> Option<u64> {
         let mut shares = shares.iter();
         shares.try_fold(0_u64, |sum, share| Some(sum.saturating_add(self[*share]?)))

@@ -1,10 +1,9 @@
-//! Foreign text made safe to show. Any local user names tasks and virtual machines, and a recording
-//! may come from anybody. In such a name an escape sequence controls a terminal, a line feed forges
-//! a line of a result, and a bidi override reorders the text next to it.
+//! Makes foreign text safe to show. Any local user can name tasks and virtual machines, and a
+//! recording may come from anybody. In such a name, an escape sequence can control a terminal. A
+//! line feed can forge a line of a result, and a bidi override can reorder the text next to it.
 //!
-//! Every such text becomes a [`Name`] or a [`Line`] where it enters the program; no other way
-//! exists to make one. Text from these types is safe to print, draw, export or record without
-//! further checks.
+//! All foreign text becomes a [`Name`] or a [`ShownLine`] where the text enters the program. Text
+//! of these types is always safe: code can print, draw, export or record it without further checks.
 
 use std::borrow::Borrow;
 use std::fmt::{self, Write};
@@ -13,17 +12,17 @@ use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
-/// Name of a task, an interrupt, a virtual machine or a CPU model. 128 characters hold the longest
-/// name that libvirt gives to a virtual machine of KubeVirt (63 + `_` + 63).
+/// Name of a task, an interrupt, a virtual machine or a CPU model. The limit of 128 characters fits
+/// the longest name that libvirt gives to a virtual machine of KubeVirt (63 + `_` + 63).
 pub type Name = ShownText<128>;
 
-/// A sentence, such as the limit of a probe.
+/// A sentence, for instance the limit of a probe.
 pub type ShownLine = ShownText<1024>;
 
-/// Text that a terminal, a page or a reader takes for nothing but text, with at most `MAX`
-/// characters. It has no control characters, no line separators, no characters that change the
-/// writing direction, and no invisible characters. Marks show what was replaced or cut off: `␛`,
-/// `␊`, `�`, `…`.
+/// Text of at most `MAX` characters that is safe to show in a terminal or on a page. It has no
+/// control characters, no line separators, no characters that change the writing direction, and no
+/// invisible characters. The marks `␛`, `␊`, `�` and `…` show where characters were replaced or cut
+/// off.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Default, Serialize, Deserialize)]
 #[serde(from = "String")]
 pub struct ShownText<const MAX: usize>(String);
@@ -49,7 +48,7 @@ impl<const MAX: usize> ShownText<MAX> {
 /// Returns the printable replacement for an unsafe character, or the character itself.
 fn shown(letter: char) -> char {
     match letter {
-        // Unicode has a picture of each.
+        // Unicode has a printable picture of each of these control characters.
         '\0'..='\x1f' => char::from_u32(0x2400 + u32::from(letter)).unwrap_or('\u{fffd}'),
         '\x7f' => '\u{2421}',
         '\u{80}'..='\u{9f}' | '\u{2028}' | '\u{2029}' => '\u{fffd}',
@@ -58,10 +57,11 @@ fn shown(letter: char) -> char {
     }
 }
 
-/// Returns whether a character is invisible or only changes how others look. These are the bidi
-/// formatting characters of Unicode's UAX #9, the characters with the property
-/// Default_Ignorable_Code_Point (DerivedCoreProperties.txt), and the interlinear annotation
-/// characters.
+/// Returns whether a character is invisible, or only changes how other characters look. These are:
+///
+/// - the bidi formatting characters of Unicode's UAX #9
+/// - the characters with the property Default_Ignorable_Code_Point (DerivedCoreProperties.txt)
+/// - the interlinear annotation characters
 fn is_unseen(letter: char) -> bool {
     matches!(
         letter,
@@ -97,7 +97,7 @@ impl<const MAX: usize> From<String> for ShownText<MAX> {
     }
 }
 
-/// The name of a file for people.
+/// Makes the path of a file safe to show to people.
 impl<const MAX: usize> From<&Path> for ShownText<MAX> {
     fn from(foreign: &Path) -> Self {
         Self::new(&foreign.display().to_string())
@@ -118,7 +118,7 @@ impl<const MAX: usize> Deref for ShownText<MAX> {
     }
 }
 
-/// Lets a map with such keys be looked up by any `str`.
+/// Allows a look-up with a `&str` in a map whose keys are `ShownText`.
 impl<const MAX: usize> Borrow<str> for ShownText<MAX> {
     fn borrow(&self) -> &str {
         &self.0
@@ -155,8 +155,8 @@ impl<const MAX: usize> PartialEq<String> for ShownText<MAX> {
     }
 }
 
-/// Makes a text of several lines safe to show. The line feeds are our own and stay; all other
-/// control characters are replaced, since the words may be foreign.
+/// Makes a text of several lines safe to show. Line feeds stay, because vmnoise itself wrote them.
+/// All other control characters are replaced, because words in the text may be foreign.
 pub fn shown_lines(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for letter in text.chars() {
@@ -165,7 +165,7 @@ pub fn shown_lines(text: &str) -> String {
         } else {
             shown(letter)
         };
-        // Writing to a String does not fail.
+        // Writing to a `String` cannot fail.
         let _ = out.write_char(letter);
     }
     out

@@ -1,6 +1,6 @@
-//! Durations in units for people.
+//! Formats durations with a unit that is easy to read.
 
-/// Formats a duration in a readable unit: `812 ns`, `62.4 us`, `4.020 ms`, `10.000 s`.
+/// Formats a duration in the unit that fits its size: `812 ns`, `62.4 us`, `4.020 ms`, `10.000 s`.
 pub fn human(ns: u64) -> String {
     let value = ns as f64;
     match ns {

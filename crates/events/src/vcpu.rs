@@ -1,4 +1,4 @@
-//! Intervals of vCPU threads on their host, reported one by one.
+//! vCPUs of a host, their clocks, and the intervals of their threads.
 
 use crate::{Name, SourceId, VmIdentity};
 
@@ -7,11 +7,11 @@ use crate::{Name, SourceId, VmIdentity};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct VcpuId(pub u32);
 
-/// One vCPU of one VM. A later definition of the same id replaces an earlier one, because the
-/// vCPU's number and the VM's name may become known late.
+/// One vCPU of one VM. A later definition with the same id replaces an earlier definition, because
+/// the vCPU's number and the VM's name may become known late.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Vcpu {
-    /// Id of the vCPU in the rest of the stream.
+    /// Id by which later events refer to this vCPU.
     pub id: VcpuId,
     /// Thread id of the vCPU.
     pub tid: u32,
@@ -19,18 +19,18 @@ pub struct Vcpu {
     pub vmm_pid: u32,
     /// Number of the vCPU in its VM; `None` if unknown.
     pub number: Option<u32>,
-    /// Number that distinguishes the VMs of one process; 0 if no event contained this number.
+    /// Number that distinguishes the VMs of one VMM process; 0 if no event contained this number.
     pub vm: u64,
     /// Name of the VM for people.
     pub vm_name: Name,
     /// Other facts about the VM.
     pub identity: VmIdentity,
-    /// Whether exits handled in the host kernel are seen (not under kvm_pvm).
+    /// Whether probes see exits that the host kernel handles (not under kvm_pvm).
     pub sees_kvm: bool,
 }
 
-/// Relation between the time-stamp counter that a vCPU's guest reads and the host's. A later clock
-/// of the same vCPU replaces an earlier one.
+/// Relation between the time-stamp counter that a vCPU's guest reads and the host's counter. A
+/// later `VcpuClock` of the same vCPU replaces an earlier value.
 ///
 /// Source: arch/x86/kvm/debugfs.c (`tsc-offset`, `tsc-scaling-ratio`,
 /// `tsc-scaling-ratio-frac-bits`) and the event `kvm:kvm_write_tsc_offset`.
@@ -38,25 +38,25 @@ pub struct Vcpu {
 pub struct VcpuClock {
     /// The vCPU.
     pub vcpu: VcpuId,
-    /// Time until which the previous clock held, CLOCK_MONOTONIC in nanoseconds. For a vCPU's first
-    /// clock: 0 if its creation was seen; otherwise `from_mono_ns`, if nothing says that the clock
-    /// did not hold before.
+    /// Time until which the previous relation held, CLOCK_MONOTONIC in nanoseconds. For the first
+    /// relation of a vCPU: 0 if the creation of the vCPU was seen; otherwise `from_mono_ns`, unless
+    /// it is known that the relation did not hold before.
     pub before_until_mono_ns: u64,
-    /// Time from which this clock holds, CLOCK_MONOTONIC in nanoseconds. For a first clock: the
-    /// time of its first reading, or of its creation. Between `before_until_mono_ns` and this time,
-    /// it is unknown which clock holds. The two times are equal if the change was seen.
+    /// Time from which this relation holds, CLOCK_MONOTONIC in nanoseconds. For the first relation
+    /// of a vCPU: the time of the first reading, or of the creation. Between `before_until_mono_ns`
+    /// and this time, the relation is unknown. The two times are equal if a probe saw the change.
     pub from_mono_ns: u64,
-    /// Cycles by which the guest's counter is ahead of the host's scaled counter.
+    /// Number of cycles by which the guest's counter is ahead of the host's counter, after scaling.
     pub offset_tsc: i64,
-    /// The guest's counter runs at `ratio / 2^ratio_frac_bits` of the host's rate.
+    /// Numerator of the guest counter's rate, relative to the host's: `ratio / 2^ratio_frac_bits`.
     pub ratio: u64,
-    /// See `ratio`.
+    /// Number of fractional bits of `ratio`.
     pub ratio_frac_bits: u8,
 }
 
 impl VcpuClock {
-    /// Returns the guest's counter at this reading of the host's counter; `None` if the result is
-    /// not a value that a guest could read.
+    /// Returns the value of the guest's counter when the host's counter has this value; `None` if
+    /// no guest can read the result.
     pub fn guest_tsc(&self, host_tsc: u64) -> Option<u64> {
         let scaled = u128::from(host_tsc) * u128::from(self.ratio);
         let scaled = scaled.checked_shr(self.ratio_frac_bits.into())?;
@@ -68,14 +68,15 @@ impl VcpuClock {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[repr(u8)]
 pub enum VcpuIntervalKind {
-    /// The thread was in the VMM, outside KVM_RUN. The interval includes interruptions of the VMM.
+    /// The thread was in the VMM, outside KVM_RUN. Interruptions of the VMM are part of the
+    /// interval.
     Vmm = 0,
     /// The thread was runnable but off the CPU.
     Waiting = 1,
     /// The thread slept although its guest had not asked to sleep. The source is the task that woke
     /// the thread.
     Blocked = 2,
-    /// The guest had asked to sleep. KVM polled or slept for the guest until the wake-up.
+    /// The guest had asked to sleep. KVM polled or slept until the wake-up of the guest.
     Halted = 3,
 }
 
@@ -99,24 +100,26 @@ impl VcpuIntervalKind {
     }
 }
 
-/// One interval of a vCPU's thread, reported when it is over and before the exit that contains it.
-/// Together with the exit's own CPUs, these intervals give the CPU on which the thread ran or
-/// waited at every instant. The host's activities on that CPU at that time are the ones that
+/// One interval in which a vCPU's thread was not in its guest. The event is reported after the end
+/// of the interval and before the exit that contains it.
+///
+/// The CPUs of the exit and of these intervals give the thread's CPU at every instant: where the
+/// thread ran or waited. The activities of the host on this CPU at the same time are those that
 /// affected the thread.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct VcpuInterval {
     /// The vCPU.
     pub vcpu: VcpuId,
-    /// Reason of the interval.
+    /// Reason why the thread was not in its guest.
     pub kind: VcpuIntervalKind,
     /// Start, CLOCK_MONOTONIC in nanoseconds.
     pub start_mono_ns: u64,
     /// End, CLOCK_MONOTONIC in nanoseconds.
     pub end_mono_ns: u64,
-    /// CPU at the start of the interval: the CPU on which the thread waited, or ran before its
-    /// sleep.
+    /// CPU at the start of the interval. The thread waited on this CPU, or ran on it before it
+    /// slept.
     pub cpu: u32,
-    /// CPU on which the thread continued.
+    /// CPU on which the thread continued after the interval.
     pub to_cpu: u32,
     /// Task that woke the thread, if known.
     pub source: Option<SourceId>,

@@ -1,5 +1,5 @@
-//! Identity of a VM besides its name, as known from its VMM, its cgroup and its container's
-//! runtime.
+//! Facts that identify a VM in addition to its name. They come from its VMM, its cgroup and the
+//! runtime of its container.
 
 use std::collections::BTreeMap;
 
@@ -7,23 +7,23 @@ use serde::{Serialize, Serializer};
 
 use crate::Name;
 
-/// Kind of fact about a VM's identity.
+/// Kind of fact that identifies a VM.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[repr(u8)]
 pub enum VmFact {
-    /// VMM: `qemu`, `firecracker`, `cloud-hypervisor`, `crosvm` or `kvmtool`.
+    /// Name of the VMM: `qemu`, `firecracker`, `cloud-hypervisor`, `crosvm` or `kvmtool`.
     Vmm = 0,
-    /// UUID of the libvirt domain, which is also in the guest's SMBIOS; in lower case.
+    /// UUID of the libvirt domain, in lower case. The guest's SMBIOS has the same UUID.
     Uuid = 1,
     /// Number of the VM in Proxmox.
     Vmid = 2,
     /// Kubernetes namespace.
     Namespace = 3,
-    /// Name of the KubeVirt VirtualMachineInstance in its namespace.
+    /// Name of the KubeVirt VirtualMachineInstance of the VM, without its namespace.
     Vmi = 4,
     /// Name of the pod in which the VMM runs.
     Pod = 5,
-    /// UID of this pod.
+    /// UID of the pod in which the VMM runs.
     PodUid = 6,
     /// Id of the container in which the VMM runs.
     Container = 7,
@@ -55,7 +55,7 @@ impl VmFact {
         Self::ALL.get(usize::from(number)).copied()
     }
 
-    /// Returns the name of this fact as a JSON key and as a label of metrics.
+    /// Returns the name of this kind of fact as a JSON key and as a label of metrics.
     pub const fn name(self) -> &'static str {
         match self {
             VmFact::Vmm => "vmm",
@@ -71,18 +71,17 @@ impl VmFact {
     }
 }
 
-/// Known facts about a VM; any other fact is unknown. JSON lists every fact, with `null` for
-/// unknown ones.
+/// Known facts that identify a VM. Facts that are missing are unknown; JSON lists them with `null`.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct VmIdentity(BTreeMap<VmFact, Name>);
 
 impl VmIdentity {
-    /// Returns this fact, if known.
+    /// Returns the value of this fact; `None` if it is unknown.
     pub fn get(&self, fact: VmFact) -> Option<&Name> {
         self.0.get(&fact)
     }
 
-    /// Sets a fact; an empty word is ignored.
+    /// Sets a fact to `word`. An empty `word` is ignored.
     pub fn learn(&mut self, fact: VmFact, word: impl Into<Name>) {
         let word = word.into();
         if !word.is_empty() {

@@ -1,15 +1,16 @@
-//! Checks that names of arm64 exits are the kernel's own: the names in its tracepoint's table, and
-//! the names that tracefs printed for a real guest (`arm64/record.sh`).
+//! Checks that our names of arm64 exits are the kernel's. The kernel's names come from the format
+//! of its tracepoint, and from the output of tracefs for a real guest (`arm64/record.sh`).
 
 use vmnoise_events::{ExitReason, Isa};
 
 const FORMAT: &str = include_str!("arm64/kvm_exit.format");
 const TRACE: &str = include_str!("arm64/trace");
 
-/// Value of `ret` for a trapped instruction.
+/// Value of `ret` in `kvm_exit` for a trapped instruction.
 const TRAP: u32 = 2;
 
-/// Returns the entries `{2, "TRAP" }` and `{ (0x16), "HVC64" }` after `field` of the tracepoint.
+/// Returns the table that follows `field` in the tracepoint's format. Its entries look like `{2,
+/// "TRAP" }` or `{ (0x16), "HVC64" }`.
 fn table(field: &str) -> Vec<(u32, &'static str)> {
     let (_, table) = FORMAT
         .split_once(&format!("__print_symbolic({field}, "))

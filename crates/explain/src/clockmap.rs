@@ -1,31 +1,32 @@
-//! Maps the TSC to CLOCK_MONOTONIC by straight lines between anchors.
+//! Converts TSC readings to CLOCK_MONOTONIC by straight lines between anchors.
 
 use vmnoise_events::{Anchor, ClockFacts};
 
 use crate::near::near_back;
 
-/// Number of anchors kept once everything before them is explained: 82 s at 50 per second. A gap
-/// that ends late still finds the line at its start.
+/// Number of anchors that [`ClockMap::prune`] keeps: 82 s at 50 anchors per second. The start of a
+/// gap that ends late can then still be converted.
 const KEPT: usize = 4096;
 const NS_PER_S: u128 = 1_000_000_000;
-/// Divisor of the elapsed time: the tolerated rate error. Disciplined clocks deviate by at most a
-/// tenth of it (adjtimex(2): 500 ppm), and the rest exceeds the error of the frequency measured at
-/// start.
+/// Divisor of the elapsed time: the quotient is the tolerated deviation of a clock's rate.
+/// Disciplined clocks deviate by at most a tenth of this (adjtimex(2): 500 ppm). The rest exceeds
+/// the error of the frequency measured at start.
 const RATE_PART: u64 = 200;
-/// Difference below which a jump cannot be distinguished from a slow reading.
+/// Deviation up to which a jump cannot be distinguished from a slow reading of the clocks.
 const JUMP_NS: u64 = 10_000;
-/// Number of jumps after which a clock is no longer followed. A machine is suspended only now and
-/// then.
+/// Maximum number of jumps. After more jumps, times are no longer converted. A machine is suspended
+/// only rarely.
 const MOST_JUMPS: usize = 64;
 
-/// A time on both clocks.
+/// One instant on both clocks.
 #[derive(Debug, Clone, Copy)]
 struct Point {
     tsc: u64,
     mono_ns: u64,
 }
 
-/// A straight line from `from`: `rise_ns` for every `run_tsc` (never 0).
+/// Straight line through `from`: CLOCK_MONOTONIC rises by `rise_ns` for every `run_tsc` cycles
+/// (never 0).
 #[derive(Debug, Clone, Copy)]
 struct Line {
     from: Point,
@@ -42,7 +43,7 @@ impl Line {
         }
     }
 
-    /// Returns the line with the clocks exchanged.
+    /// Returns the line with the two clocks exchanged.
     fn turned(self) -> Line {
         let Point { tsc, mono_ns } = self.from;
         Line {
@@ -55,8 +56,8 @@ impl Line {
         }
     }
 
-    /// Returns the time on the line. It is rounded down on both sides of `from`, which keeps the
-    /// map monotone. Values outside the clock's range saturate.
+    /// Returns CLOCK_MONOTONIC on the line at this TSC reading. The result is rounded down on both
+    /// sides of `from`, which keeps the map monotone. Results outside the range of a u64 saturate.
     fn mono_ns(self, tsc: u64) -> u64 {
         let rise = |distance: u64| u128::from(distance) * u128::from(self.rise_ns);
         let run = u128::from(self.run_tsc);
@@ -99,8 +100,8 @@ impl ClockMap {
         }
     }
 
-    /// Takes an anchor. Returns `false`, and ignores it, if it is not after the previous anchor on
-    /// both clocks, or if its bracket is negative.
+    /// Adds an anchor. Returns `false` and ignores the anchor if it is not after the previous
+    /// anchor on both clocks, or if its bracket is negative.
     pub(crate) fn add(&mut self, anchor: &Anchor) -> bool {
         let Some(width_tsc) = anchor.after_tsc.checked_sub(anchor.before_tsc) else {
             return false;
@@ -133,8 +134,9 @@ impl ClockMap {
         true
     }
 
-    /// Returns whether times after the last anchor can no longer be mapped: the TSC went back
-    /// before this anchor although time went on, or a clock jumped once too often.
+    /// Returns whether times after the last anchor can no longer be converted. The reason is that
+    /// the TSC went back before this anchor although time went on, or that a clock jumped more than
+    /// [`MOST_JUMPS`] times.
     pub(crate) fn is_lost_at(&self, anchor: &Anchor) -> bool {
         let Some(last) = self.points.last() else {
             return false;
@@ -144,8 +146,9 @@ impl ClockMap {
         anchor.mono_ns > last.mono_ns && (went_back || has_jumped)
     }
 
-    /// Returns whether both clocks ran at the measured rate since the last anchor, or at their rate
-    /// before it. Some programs that set the clock (chrony) let it run 8 % faster for a while.
+    /// Returns whether both clocks ran without a jump since the last anchor. Their rate may be the
+    /// measured rate, or the rate before the last anchor. Some programs that set the clock (chrony)
+    /// let it run 8 % faster for a while.
     pub(crate) fn goes_on(&self, anchor: &Anchor) -> bool {
         let Some(last) = self.points.last() else {
             return true;
@@ -164,8 +167,8 @@ impl ClockMap {
             })
     }
 
-    /// Returns whether a clock jumped between these readings of the TSC, so that their distance is
-    /// unknown.
+    /// Returns whether a clock jumped between these TSC readings. If so, the time between the
+    /// readings is unknown.
     pub(crate) fn jumped_between(&self, start_tsc: u64, end_tsc: u64) -> bool {
         let mut jumps = self.jumps.iter();
         jumps.any(|jump| start_tsc < jump.to.tsc && jump.from.tsc < end_tsc)
@@ -176,8 +179,8 @@ impl ClockMap {
         self.jumps.len() as u64
     }
 
-    /// Returns how much of this time lies between the two anchors around a jump, CLOCK_MONOTONIC in
-    /// nanoseconds.
+    /// Returns the part of this window that lies between the two anchors around any jump, in
+    /// nanoseconds of CLOCK_MONOTONIC.
     pub(crate) fn jumped_ns(&self, (start_ns, end_ns): (u64, u64)) -> u64 {
         let jumps = self.jumps.iter().map(|jump| {
             let until_ns = jump.to.mono_ns.min(end_ns);
@@ -186,13 +189,13 @@ impl ClockMap {
         jumps.sum()
     }
 
-    /// Returns whether the first two anchors are around a jump.
+    /// Returns whether a clock jumped between the first two anchors.
     fn starts_with_jump(&self) -> bool {
         let first = self.points.first().zip(self.jumps.first());
         first.is_some_and(|(first, jump)| first.tsc == jump.from.tsc)
     }
 
-    /// Returns whether the last two anchors are around a jump.
+    /// Returns whether a clock jumped between the last two anchors.
     fn ends_with_jump(&self) -> bool {
         let last = self.points.last().zip(self.jumps.last());
         last.is_some_and(|(last, jump)| last.tsc == jump.to.tsc)
@@ -202,7 +205,7 @@ impl ClockMap {
         !self.points.is_empty()
     }
 
-    /// Returns whether an anchor lies at or after `tsc`, so that its time is final.
+    /// Returns whether an anchor lies at or after `tsc`. The time of `tsc` is then final.
     pub(crate) fn covers(&self, tsc: u64) -> bool {
         self.points.last().is_some_and(|last| last.tsc >= tsc)
     }
@@ -217,20 +220,22 @@ impl ClockMap {
         Some((self.points.first()?.mono_ns, self.points.last()?.mono_ns))
     }
 
-    /// Returns CLOCK_MONOTONIC in nanoseconds at `tsc`. Outside of the anchors, it extends the line
-    /// of the nearest pair. With fewer than two anchors, or a jump between them, it uses the
-    /// frequency measured at start.
+    /// Returns CLOCK_MONOTONIC in nanoseconds at `tsc`. Outside of the anchors, the line of the
+    /// nearest pair of anchors is extended. With fewer than two anchors, or with a jump in this
+    /// pair, the frequency measured at start is used.
     pub(crate) fn mono_ns(&self, tsc: u64) -> u64 {
         self.line_at(|point| point.tsc <= tsc).mono_ns(tsc)
     }
 
-    /// Returns the TSC at this time of CLOCK_MONOTONIC, on the same lines.
+    /// Returns the TSC at this time of CLOCK_MONOTONIC (ns), on the same lines as
+    /// [`Self::mono_ns`].
     pub(crate) fn tsc(&self, mono_ns: u64) -> u64 {
         let line = self.line_at(|point| point.mono_ns <= mono_ns);
         line.turned().mono_ns(mono_ns)
     }
 
-    /// Returns the line at a time after the points that are `before`.
+    /// Returns the line at a time. `before` returns true for the points that are not after this
+    /// time.
     fn line_at(&self, before: impl Fn(&Point) -> bool) -> Line {
         let at_measured_rate = |from: &Point| Line {
             from: *from,
@@ -264,19 +269,19 @@ impl ClockMap {
         })
     }
 
-    /// Returns a number of cycles without a place in time, in whole nanoseconds.
+    /// Converts a number of cycles to whole nanoseconds at the measured frequency.
     pub(crate) fn whole_ns(&self, cycles: u64) -> u64 {
         let ns = u128::from(cycles) * NS_PER_S / u128::from(self.tsc_hz);
         u64::try_from(ns).unwrap_or(u64::MAX)
     }
 
-    /// Returns a number of cycles in nanoseconds, rounded up for bounds.
+    /// Converts a number of cycles to nanoseconds, rounded up, for use in bounds.
     pub(crate) fn duration_ns(&self, cycles: u64) -> u64 {
         let ns = (u128::from(cycles) * NS_PER_S).div_ceil(u128::from(self.tsc_hz));
         u64::try_from(ns).unwrap_or(u64::MAX)
     }
 
-    /// Forgets anchors that no later conversion needs.
+    /// Drops old anchors that no later conversion needs.
     pub(crate) fn prune(&mut self) {
         if self.points.len() > 2 * KEPT {
             self.points.drain(..self.points.len() - KEPT);
@@ -372,8 +377,8 @@ mod tests {
 
     const MS: u64 = 1_000_000;
 
-    /// Returns readings of both clocks each 20 ms. The TSC, at 2 GHz, is ahead by `ahead_tsc` in
-    /// each interval.
+    /// Returns a map with one anchor each 20 ms. At each anchor, the TSC (2 GHz) is ahead by the
+    /// next value of `ahead_tsc`, in cycles.
     fn each_20_ms(ahead_tsc: &[u64]) -> ClockMap {
         let anchors = (1..).zip(ahead_tsc);
         let anchors = anchors.map(|(nth, ahead)| (nth * 40 * MS + ahead, nth * 20 * MS));

@@ -1,5 +1,5 @@
-//! Columns of a CPU and of latencies, defined once for text and the page, and the shares of a
-//! vCPU's time with their own columns.
+//! Columns of tables: of CPUs and of latencies, defined once for text and page, and of exits,
+//! defined separately for text and page.
 
 use vmnoise_events::Share;
 use vmnoise_events::column::Columns;
@@ -7,7 +7,7 @@ use vmnoise_events::column::Columns;
 use crate::summary::CpuSummary;
 use crate::wakeups::LatencyFigures;
 
-/// Columns of an exit in text, each with the shares that it sums up.
+/// Columns of an exit in text: the heading, and the shares whose times the column adds up.
 pub const EXIT_COLUMNS: [(&str, &[Share]); 7] = [
     ("kvm", &[Share::Kvm]),
     ("vmm", &[Share::Vmm]),
@@ -18,7 +18,7 @@ pub const EXIT_COLUMNS: [(&str, &[Share]); 7] = [
     ("halted", &[Share::Halted]),
 ];
 
-/// Columns of an exit on the page, each with the shares that it sums up.
+/// Columns of an exit on the page: the heading, and the shares whose times the column adds up.
 pub const EXIT_COLUMNS_OF_PAGE: [(&str, &[Share]); 6] = [
     ("KVM", &[Share::Kvm]),
     ("VMM", &[Share::Vmm]),
@@ -38,7 +38,7 @@ pub enum TablePlace {
 }
 
 impl TablePlace {
-    /// Returns the heading for this output; a column with an empty heading is not shown.
+    /// Returns the heading for this output. A column with an empty heading is not shown.
     const fn either(self, text: &'static str, page: &'static str) -> &'static str {
         match self {
             TablePlace::Text => text,
@@ -52,7 +52,7 @@ fn shown<R>(mut columns: Columns<'static, R>) -> Columns<'static, R> {
     columns
 }
 
-/// Returns the columns of a CPU, without its name.
+/// Returns the columns of a CPU, except for the CPU's number.
 pub fn cpu_columns(place: TablePlace) -> Columns<'static, CpuSummary> {
     let title = |text, page| place.either(text, page);
     let columns = Columns::<CpuSummary>::default()
@@ -73,14 +73,14 @@ pub fn cpu_columns(place: TablePlace) -> Columns<'static, CpuSummary> {
     shown(columns)
 }
 
-/// Latency of a CPU's task until some point.
+/// Row of the table of latencies: one CPU and one context.
 #[derive(Debug, Clone, Copy)]
 pub struct LatencyRow {
-    /// The CPU.
+    /// CPU of the task.
     pub cpu: u32,
-    /// Name of this point.
+    /// Name of the context at which the latencies end.
     pub until: &'static str,
-    /// Latencies; `None` if none was seen.
+    /// Latencies; `None` if no latency was measured.
     pub figures: Option<LatencyFigures>,
 }
 
@@ -109,7 +109,7 @@ pub fn latency_columns(place: TablePlace) -> Columns<'static, LatencyRow> {
 mod tests {
     use super::*;
 
-    /// Otherwise the shown parts of an exit would not add up to it.
+    /// If a share were in no column, the shown parts of an exit would not add up to its length.
     #[test]
     fn each_share_of_an_exit_is_in_one_column() {
         for columns in [&EXIT_COLUMNS[..], &EXIT_COLUMNS_OF_PAGE] {

@@ -1,4 +1,4 @@
-//! Coverage of a run, from its facts and its result.
+//! Computes the coverage of a run from its facts and its result.
 
 use vmnoise_events::coverage::{ClockCoverage, CpuCoverage, HostRecording, LostRecords, RunEnd};
 use vmnoise_events::{FinishReason, MeasuringCommand, Share, ShareMap};
@@ -39,13 +39,13 @@ pub(crate) fn state(summary: &mut Summary) {
             None => coverage.cpus.push(cpu),
         }
     }
-    // An observed thread may use many CPUs, but uses few.
+    // An observed thread may run on any CPU, but uses few.
     if coverage.workload == MeasuringCommand::Observed {
         coverage.cpus.retain(|cpu| cpu.window_mono_ns.is_some());
     }
     coverage.end = end(summary.finish_reason);
     coverage.lost = LostRecords {
-        // A counter shows that a gap lacks a record.
+        // Gaps with counters show lost records even if the stream reports no loss.
         names: lost.names.max(incomplete),
         ..lost
     };
@@ -60,7 +60,7 @@ pub(crate) fn state(summary: &mut Summary) {
     };
 }
 
-/// Sets the coverage of a run over vCPUs.
+/// Sets the coverage of a run that records exits of vCPUs.
 pub(crate) fn state_of_exits(run: &mut ExitsRun) {
     let vcpus = || run.exits.vms.iter().flat_map(|vm| &vm.vcpus);
     let is_known = |share| vcpus().all(|vcpu| vcpu.time_ns.taken[share].is_some());
@@ -71,7 +71,7 @@ pub(crate) fn state_of_exits(run: &mut ExitsRun) {
     coverage.watched.known = known;
 }
 
-/// Sets the coverage that a host's recording adds to its guest's.
+/// Adds the coverage by a host's recording to the coverage of its guest.
 pub(crate) fn state_of_host(run: &mut JoinedRun, hides_interrupts: bool) {
     let bounds_ns = run.pairs.iter().map(|pair| pair.bound_ns);
     let (all, covered, unsure) = match &run.latencies {
@@ -113,7 +113,7 @@ fn of_cpu(summary: &Summary, cpu: &CpuSummary) -> CpuCoverage {
         cpu: cpu.cpu,
         window_mono_ns: has_reported(summary, cpu).then_some(window),
         not_measured_ns,
-        // A sleeping workload also observes nothing, but loses nothing by it.
+        // A workload that sleeps also observes nothing, but there are no gaps while it sleeps.
         unplaced_ns: match polls {
             true => (window.1.saturating_sub(window.0)).saturating_sub(looked_ns),
             false => 0,
@@ -141,8 +141,10 @@ fn end(reason: Option<FinishReason>) -> RunEnd {
     }
 }
 
-/// Returns the lost records. For an observed thread, gaps are made of activities, so every loss may
-/// be a gap. For exits, the kernel's own sums are complete except for lost vCPUs.
+/// Returns the lost records: those that may have been gaps, and those that only cost names. For an
+/// observed thread, every lost record may have been a gap, because gaps are made of activities. For
+/// exits, only a lost vCPU counts like a gap, because the kernel's own sums contain everything
+/// else.
 fn lost(workload: MeasuringCommand, losses: &Losses, late_events: u64) -> LostRecords {
     let gaps = match workload {
         MeasuringCommand::Observed => losses.total(),

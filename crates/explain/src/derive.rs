@@ -5,23 +5,24 @@ use vmnoise_events::{Activity, ActivityKind};
 
 use ActivityKind::{Blocked, Exit, Irq, Nmi, Softirq, Stopped, Thread, Throttled, Vmm};
 
-/// Minimum time between two activities in which the thread counts as running.
+/// Minimum time between two activities for which the thread counts as running between them.
 const HOLE_NS: u64 = 1_000;
 /// Maximum time from the end of an interrupt to the softirq or switch that it caused. In this time
 /// the kernel keeps the CPU, and no event reports it (docs/internals/gaps.md explains the value).
 const WAY_NS: u64 = 20_000;
 
-/// Finder of gaps: maximal runs of activities without a hole.
+/// Finder of gaps. A gap is a maximal run of activities without a hole.
 #[derive(Debug, Default)]
 pub(crate) struct Derivation {
-    /// End of the last reported gap, CLOCK_MONOTONIC in nanoseconds.
+    /// End of the last returned gap, CLOCK_MONOTONIC in nanoseconds.
     reported_to_ns: u64,
 }
 
 impl Derivation {
-    /// Returns start and end of the gaps that no later activity can change, sorted and without
-    /// overlap. `activities` are sorted by start. Later ones start at `certain_to_ns` or later; one
-    /// that still comes too late is cut to start at the end of the last gap.
+    /// Returns the start and end of the gaps that no later activity can change, sorted and without
+    /// overlap. `activities` are sorted by start. Later activities start at `certain_to_ns` or
+    /// later. An activity that nevertheless arrives too late is cut to start at the end of the last
+    /// returned gap.
     pub(crate) fn gaps(&mut self, activities: &[Activity], certain_to_ns: u64) -> Vec<(u64, u64)> {
         let mut gaps: Vec<(u64, u64)> = Vec::new();
         // Kind of the activity that ends the last gap.
@@ -44,7 +45,7 @@ impl Derivation {
                 _ => gaps.push((start_ns, ends_at_ns)),
             }
             last_kind = activity.kind;
-            // No later activity is final either.
+            // No activity after this one is final either.
             if !is_certain(ends_at_ns) {
                 break;
             }
@@ -56,15 +57,15 @@ impl Derivation {
         gaps
     }
 
-    /// Returns the end of the last gap of [`Derivation::gaps`]; activities that ended by then are
-    /// no longer needed.
+    /// Returns the end of the last gap that [`Derivation::gaps`] returned. Activities that ended by
+    /// this time are no longer needed.
     pub(crate) fn reported_to_ns(&self) -> u64 {
         self.reported_to_ns
     }
 }
 
-/// Returns whether the activity takes time from the thread. Exits belong to a vCPU, and a thread
-/// that sleeps by itself loses nothing.
+/// Returns whether the activity takes time from the thread. An exit belongs to a vCPU, and a thread
+/// that chooses to sleep loses nothing.
 fn takes_time(kind: ActivityKind) -> bool {
     match kind {
         Nmi | Irq | Softirq | Thread | Throttled => true,
@@ -72,7 +73,8 @@ fn takes_time(kind: ActivityKind) -> bool {
     }
 }
 
-/// Returns the shortest hole between these two activities in which the thread had time of its own.
+/// Returns the minimum time between these two activities for which the thread counts as running
+/// between them.
 fn hole_ns(before: ActivityKind, after: ActivityKind) -> u64 {
     match (before, after) {
         (Nmi | Irq | Softirq, Softirq | Thread | Throttled) => WAY_NS,
@@ -139,7 +141,7 @@ mod tests {
         assert_eq!(too_early, []);
         let in_time = derivation.gaps(&activities, 2_000 + WAY_NS);
         assert_eq!(in_time, [(1_000, 2_000)]);
-        // The first of these should have started later.
+        // The first activity arrives too late.
         let late = [activity((Thread, 500, 4_000)), activities[0], activities[1]];
         let rest = derivation.gaps(&late, u64::MAX);
         assert_eq!(rest, [(2_000, 4_000), (29_000, 29_500)]);

@@ -1,13 +1,15 @@
-//! Distribution of exit lengths, over several reasons or vCPUs.
+//! Distribution of exit lengths, added up over several reasons or vCPUs.
 
 use std::collections::BTreeMap;
 
 use crate::exits::ReasonExits;
 
-/// Start of the last bucket, which has no end: the kernel does not distinguish longer exits.
+/// Start of the last bucket. This bucket has no end, because the kernel does not distinguish longer
+/// exits.
 const LAST_FLOOR_NS: u64 = 7 << 29;
 
-/// Lengths in buckets whose edges are a quarter of a power of two apart, in nanoseconds.
+/// Distribution of lengths in nanoseconds. The edges of the buckets are a quarter of a power of two
+/// apart.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ExitLengths {
     counts: BTreeMap<u64, u64>,
@@ -17,7 +19,7 @@ pub struct ExitLengths {
 }
 
 impl ExitLengths {
-    /// Adds all exits for one reason.
+    /// Adds all exits of a vCPU for one reason.
     pub fn add(&mut self, reason: &ReasonExits) {
         for &(edge_ns, count) in &reason.histogram {
             *self.counts.entry(floor_ns(edge_ns)).or_default() += count;
@@ -30,12 +32,12 @@ impl ExitLengths {
         }
     }
 
-    /// Returns the number of exits in the bucket that starts here.
+    /// Returns the number of exits in the bucket that starts at `floor_ns`.
     pub fn count_from(&self, floor_ns: u64) -> u64 {
         self.counts.get(&floor_ns).copied().unwrap_or(0)
     }
 
-    /// Returns the starts of the non-empty buckets, ascending.
+    /// Returns the starts of the non-empty buckets in nanoseconds, ascending.
     pub fn floors_ns(&self) -> impl Iterator<Item = u64> + '_ {
         self.counts.keys().copied()
     }
@@ -45,41 +47,41 @@ impl ExitLengths {
         self.counts.values().sum()
     }
 
-    /// Returns the total length.
+    /// Returns the total length of all exits, in nanoseconds.
     pub fn total_ns(&self) -> u64 {
         self.total_ns
     }
 
-    /// Returns the shortest length.
+    /// Returns the length of the shortest exit in nanoseconds; `None` without exits.
     pub fn min_ns(&self) -> Option<u64> {
         self.min_ns
     }
 
-    /// Returns the mean length.
+    /// Returns the mean length of the exits in nanoseconds; `None` without exits.
     pub fn mean_ns(&self) -> Option<f64> {
         let count = self.count();
         (count > 0).then(|| self.total_ns as f64 / count as f64)
     }
 
-    /// Returns the longest length.
+    /// Returns the length of the longest exit in nanoseconds; `None` without exits.
     pub fn max_ns(&self) -> Option<u64> {
         self.max_ns
     }
 }
 
-/// Returns the start of the bucket for this length.
+/// Returns the start of the bucket that contains this length, in nanoseconds.
 pub fn floor_ns(length_ns: u64) -> u64 {
     let length_ns = length_ns.min(LAST_FLOOR_NS);
     length_ns - length_ns % width_ns(length_ns)
 }
 
-/// Returns the start of the next bucket.
+/// Returns the start of the bucket after the bucket that starts at `floor_ns`.
 pub fn next_floor_ns(floor_ns: u64) -> u64 {
     floor_ns + width_ns(floor_ns)
 }
 
-/// Returns the width of a bucket: a quarter of the power of two below. Lengths below 4 ns have a
-/// bucket each.
+/// Returns the width of the bucket that contains this length: a quarter of the next lower power of
+/// two. Lengths below 4 ns have a bucket each.
 fn width_ns(length_ns: u64) -> u64 {
     match length_ns.checked_ilog2() {
         Some(power) if power >= 2 => 1 << (power - 2),

@@ -1,38 +1,41 @@
-//! Columns of the thesis of VM noise for a guest, computed from our shares.
+//! Columns for a guest as in the thesis on VM noise, computed from the shares of vmnoise.
 
 use serde::Serialize;
 use vmnoise_events::{CpuTally, Share, ShareMap};
 
 use crate::feed::ReportedHost;
 
-/// Time that a guest lost to the layers below it; `None` if nothing below was seen.
+/// Time that a guest lost to the layers below it. A value is `None` if no probe saw these layers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
 pub struct GuestColumns {
-    /// STEAL: `steal` and `preempted`, in nanoseconds.
+    /// STEAL: time of the shares `steal` and `preempted`, in nanoseconds.
     pub steal_ns: Option<u64>,
-    /// VIRT, the time of handling exits, in nanoseconds: `kvm`, `vmm`, `blocked`, `throttled`, the
-    /// `host_` shares, and `unexplained` in gaps with an exit. From the feed of a host: the same
-    /// shares of all exits, in gaps or not.
+    /// VIRT, the time for handling exits, in nanoseconds: the shares `kvm`, `vmm`, `blocked` and
+    /// `throttled`, the `host_` shares, and `unexplained` in gaps with an exit. With the feed of a
+    /// host, the same shares of all exits, inside and outside of gaps.
     pub virt_ns: Option<u64>,
-    /// HW_NOISE: `hw`, in nanoseconds; from the feed of a host, a lower bound.
+    /// HW_NOISE: time of the share `hw`, in nanoseconds. With the feed of a host, this is a lower
+    /// bound.
     pub hw_noise_ns: Option<u64>,
-    /// Column LW_EX: number of exits that the host's kernel handled. If only the host's recording
-    /// contains exits, number of exits in gaps.
+    /// LW_EX: number of exits that the host's kernel handled. If only the host's recording contains
+    /// exits, this is the number of exits in gaps.
     pub light_exits: Option<u64>,
-    /// HW_EX: exits that went to the VMM, under the same rule. Without reports of the host, the
-    /// reloads of the vCPU, because a guest itself can count nothing else.
+    /// HW_EX: number of exits that went to the VMM, under the same rule as `light_exits`. Without
+    /// reports of the host, number of reloads of the vCPU, because a guest itself can count nothing
+    /// else.
     pub heavy_exits: Option<u64>,
 }
 
 impl GuestColumns {
     /// Creates the columns from the shares of some gaps and the exits counted in the same time.
-    /// `unexplained_at_exits_ns` is `unexplained` in gaps with an exit.
+    /// `unexplained_at_exits_ns` is the time of `unexplained` in gaps with an exit.
     pub(crate) fn new(
         shares: &ShareMap<Option<u64>>,
         unexplained_at_exits_ns: u64,
         exits: Option<ExitCounts>,
     ) -> GuestColumns {
-        // The rest of VIRT may be known from inside the guest, and then belongs to the guest.
+        // Without `kvm` and `vmm`, the other shares of VIRT come from probes inside the guest.
+        // Their time then belongs to the guest.
         let below_was_seen = shares.sum_of_known(&[Share::Kvm, Share::Vmm]).is_some();
         let of_virt = |(share, ns): (Share, Option<u64>)| ns.filter(|_| share.is_virt());
         let virt_ns: u64 = shares.iter().filter_map(of_virt).sum();
@@ -45,8 +48,8 @@ impl GuestColumns {
         }
     }
 
-    /// Returns the columns with the reports of the host's feed; `None` values if it reported
-    /// nothing in this time. STEAL stays that of the guest's own steal clock.
+    /// Returns the columns with the values that the host's feed reported in this time. These values
+    /// are `None` if the feed reported nothing. STEAL stays that of the guest's own steal clock.
     pub(crate) fn reported_by_host(self, reported: Option<&ReportedHost>) -> GuestColumns {
         GuestColumns {
             steal_ns: self.steal_ns,
@@ -58,7 +61,7 @@ impl GuestColumns {
     }
 }
 
-/// Exits as counted by a tally.
+/// Cumulative numbers of exits in a tally; `None` if a number is unknown.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct ExitCounts {
     light: Option<u64>,
@@ -75,8 +78,8 @@ impl ExitCounts {
         }
     }
 
-    /// Returns these counts where they are known; otherwise the exits that a host's recording maps
-    /// to gaps.
+    /// Returns these numbers. Unknown numbers are replaced by `light` and `heavy`, the numbers of
+    /// exits that a host's recording maps to gaps.
     pub(crate) fn or(self, light: u64, heavy: u64) -> ExitCounts {
         ExitCounts {
             light: self.light.or(Some(light)),
@@ -85,7 +88,7 @@ impl ExitCounts {
         }
     }
 
-    /// Returns the exits since `earlier`.
+    /// Returns the number of exits since the tally of `earlier`.
     pub(crate) fn since(self, earlier: ExitCounts) -> ExitCounts {
         let advance = |now: Option<u64>, before: Option<u64>| {
             now.map(|now| now.saturating_sub(before.unwrap_or(0)))

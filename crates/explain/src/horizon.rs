@@ -19,12 +19,12 @@ impl Horizon {
         }
     }
 
-    /// Returns this time if everything before it has arrived.
+    /// Returns `mono_ns` if everything before this time has arrived.
     pub(crate) fn holds(self, mono_ns: u64) -> Option<u64> {
         (mono_ns <= self.mono_ns()).then_some(mono_ns)
     }
 
-    /// Returns whether the time of this TSC reading is final.
+    /// Returns whether the time of this TSC reading is final: no later anchor can change it.
     pub(crate) fn dates(self, tsc: u64, clock: &ClockMap) -> bool {
         self == Horizon::End || clock.covers(tsc)
     }

@@ -1,5 +1,5 @@
-//! Interferences, counted as in osnoise: by the counter that the workload reads with its clock, or
-//! else by the activities in gaps.
+//! Counts interferences as osnoise does: by the counter that the workload reads together with its
+//! clock, or otherwise by the activities in gaps.
 
 use std::ops::AddAssign;
 
@@ -8,28 +8,30 @@ use vmnoise_events::{Activity, ActivityKind, InterferenceCounts};
 
 use crate::visibility::Visibility;
 
-/// The last five columns of osnoise's table (kernel/trace/trace_osnoise.c). If the workload read
-/// the interference counters, the classes count all interferences while it polled, in gaps or not.
-/// Otherwise, they count activities that overlap gaps. The classes are those of the traced kernel,
-/// which for a microVM is its host. `None` if the run could not see the class.
+/// Number of interferences by class: the last five columns of osnoise's table
+/// (kernel/trace/trace_osnoise.c). A class is `None` if the run could not see it.
+///
+/// If the workload read the interference counters, the classes count all interferences while the
+/// workload polled, inside and outside of gaps. Otherwise, the classes count activities that
+/// overlap gaps. The classes are those of the traced kernel, which for a microVM is its host.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
 pub struct InterferenceColumns {
-    /// Gaps without interference, by the counter or else by the activities: time of the hardware,
-    /// or of any layer below this kernel. An observed thread has none, because its gaps are
-    /// activities.
+    /// Number of gaps without interference, by the workload's counter or otherwise by the
+    /// activities. The hardware, or a layer below this kernel, caused these gaps. `None` for an
+    /// observed thread, because its gaps are made of activities.
     pub hw: Option<u64>,
-    /// Non-maskable interrupts.
+    /// Number of non-maskable interrupts.
     pub nmi: Option<u64>,
-    /// Interrupts.
+    /// Number of interrupts.
     pub irq: Option<u64>,
-    /// Softirqs.
+    /// Number of softirqs.
     pub softirq: Option<u64>,
-    /// Turns of other threads.
+    /// Number of times that other threads ran.
     pub thread: Option<u64>,
 }
 
 impl InterferenceColumns {
-    /// Returns the counts of a run without gaps: 0 for every class that it could have seen.
+    /// Returns the counts of a run without gaps: 0 for every class that the run can see.
     pub(crate) fn none(visibility: &Visibility) -> InterferenceColumns {
         let seen = |is_seen: bool| is_seen.then_some(0);
         let witnesses = visibility.witnesses();
@@ -42,16 +44,16 @@ impl InterferenceColumns {
         }
     }
 
-    /// Returns the counts of one gap, from its counter, if it has one, and the activities that
-    /// overlap it.
+    /// Returns the counts of one gap. `counter` is the gap's own count of interferences, if it has
+    /// one. `activities` overlap the gap.
     pub(crate) fn of_gap(
         visibility: &Visibility,
         counter: Option<u32>,
         activities: &[Activity],
     ) -> InterferenceColumns {
         let mut counted = InterferenceColumns::none(visibility);
-        // The counter knows better than an overlap whether an interference at the edge was inside.
-        // But it does not know why the thread itself did not run.
+        // The counter shows better than an overlap whether an interference at the edge was inside
+        // the gap. But the counter does not show why the thread itself did not run.
         let untouched = match counter {
             Some(count) => count == 0 && activities.iter().all(|it| it.kind.is_interference()),
             None => activities.is_empty(),
@@ -76,8 +78,7 @@ impl InterferenceColumns {
         counted
     }
 
-    /// Returns a copy of these counts, in which the classes that the workload counts come from its
-    /// counters.
+    /// Returns these counts. Classes that the workload counts itself are replaced by its counters.
     pub(crate) fn reported_by(
         self,
         visibility: &Visibility,
@@ -115,7 +116,7 @@ impl AddAssign for InterferenceColumns {
     }
 }
 
-/// Adds to a sum over known values.
+/// Adds a value to a sum, if the value is known.
 fn add_known(sum: &mut Option<u64>, more: Option<u64>) {
     if let Some(more) = more {
         *sum = Some(sum.unwrap_or(0).saturating_add(more));

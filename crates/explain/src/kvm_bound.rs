@@ -1,5 +1,5 @@
-//! Finds exits of a microVM that show KVM's usual time, among the activities of its host, and
-//! bounds KVM's time in the exit of a gap.
+//! Learns KVM's usual time from exits of a microVM among the activities of its host, and compares
+//! KVM's time in the exits of gaps with it.
 
 use vmnoise_events::{Activity, ActivityKind};
 
@@ -8,14 +8,14 @@ use crate::near::near_front;
 use crate::timeline::LIVE;
 use crate::usual_kvm::{Held, KvmPart, Others, UsualKvm};
 
-/// An exit in which others took so little part that it may serve as a standard.
+/// Exit that may show KVM's usual time, because little other work took part in it.
 #[derive(Debug, Clone, Copy)]
 struct Candidate {
     exit: Activity,
     inside: Inside,
-    /// Time of the VMM and an interrupt in the exit, in nanoseconds; `taken_to_ns` is the end of
-    /// the last of them.
+    /// Time of the VMM and of an interrupt in the exit, in nanoseconds.
     taken_ns: u64,
+    /// End of the last of these activities, CLOCK_MONOTONIC in nanoseconds.
     taken_to_ns: u64,
 }
 
@@ -26,14 +26,14 @@ pub(crate) struct KvmBound {
     candidate: Option<Candidate>,
     busy_to_ns: u64,
     observed_to_ns: u64,
-    /// Index in the activities at which the last call ended.
+    /// Index of the first activity that the last call did not visit.
     likely_first: usize,
 }
 
 impl KvmBound {
-    /// Learns from the exits that end by `until_ns`; `activities` are sorted by start. An exit that
-    /// started before the last call's `until_ns` but came after it is left out, which costs a
-    /// sample but no correctness.
+    /// Learns from the exits that end by `until_ns`. `activities` are sorted by start. An exit that
+    /// started before the `until_ns` of the last call, but arrived after that call, is left out.
+    /// This costs a sample, but no correctness.
     pub(crate) fn observe(&mut self, activities: &[Activity], until_ns: u64, names: &Names) {
         let new = self.first_new(activities);
         let begun = near_front(&activities[new..], |a| a.start_mono_ns < until_ns);
@@ -45,8 +45,8 @@ impl KvmBound {
         self.observed_to_ns = self.observed_to_ns.max(until_ns);
     }
 
-    /// Returns the index of the first activity that no earlier call has seen. From gap to gap of
-    /// one pass, this is the end of the last call.
+    /// Returns the index of the first activity that no earlier call has visited. From gap to gap of
+    /// one pass, the last call ended at this index.
     fn first_new(&self, activities: &[Activity]) -> usize {
         let is_old = |a: &Activity| a.start_mono_ns < self.observed_to_ns;
         let likely = self.likely_first.min(activities.len());
@@ -66,7 +66,8 @@ impl KvmBound {
         self.busy_to_ns = self.busy_to_ns.max(activity.end_mono_ns);
     }
 
-    /// Settles the candidate, because no activity that starts before `until_ns` is still to come.
+    /// Learns from the candidate if it ended by `until_ns`. Every later activity starts at
+    /// `until_ns` or later.
     fn settle(&mut self, until_ns: u64, names: &Names) {
         let is_over = |it: &mut Candidate| it.exit.end_mono_ns <= until_ns;
         if let Some(Candidate {
@@ -82,8 +83,8 @@ impl KvmBound {
         }
     }
 
-    /// Judges the `kvm_ns` of KVM in the exit at `index` of a gap, whose `activities` are sorted by
-    /// start.
+    /// Compares KVM's time `kvm_ns` in an exit with KVM's usual time. The exit is the element
+    /// `index` of `activities`, which overlap a gap and are sorted by start.
     pub(crate) fn judge(
         &self,
         activities: &[Activity],
@@ -98,7 +99,8 @@ impl KvmBound {
 }
 
 impl Candidate {
-    /// Time that was stolen inside an exit is not KVM's.
+    /// Creates a candidate. Returns `None` if time was stolen inside the exit, because stolen time
+    /// is not KVM's.
     fn new(exit: &Activity) -> Option<Candidate> {
         (exit.steal_ns == 0).then_some(Candidate {
             exit: *exit,
@@ -108,8 +110,8 @@ impl Candidate {
         })
     }
 
-    /// Returns this exit with the next activity that starts in it, if it may still serve as a
-    /// standard: the VMM and an interrupt, one after the other.
+    /// Adds the next activity that starts in this exit. Returns `None` if the exit can no longer
+    /// show KVM's usual time. The exit may contain the VMM and one interrupt, one after the other.
     fn with(mut self, activity: &Activity) -> Option<Candidate> {
         let Activity {
             start_mono_ns,
@@ -136,7 +138,7 @@ fn part(exit: &Activity, inside: Inside, ns: u64, names: &Names) -> KvmPart {
     }
 }
 
-/// Turns of others inside one exit.
+/// Other work inside one exit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 struct Inside {
     vmm: bool,
@@ -163,8 +165,8 @@ impl Inside {
     }
 }
 
-/// Returns the turns of others in the exit at `index`. `activities` are sorted by start, so nested
-/// ones come after the exit.
+/// Returns the other work inside the exit at `index`. `activities` are sorted by start, so
+/// activities nested in the exit come after it.
 fn inside_exit(activities: &[Activity], index: usize) -> Inside {
     let mut inside = Inside::default();
     let end_ns = activities[index].end_mono_ns;
@@ -172,7 +174,7 @@ fn inside_exit(activities: &[Activity], index: usize) -> Inside {
     let mut exits = 0;
     for activity in nested.take_while(|a| a.start_mono_ns < end_ns) {
         inside.add(activity.kind);
-        // An exit contains no other exit; a damaged stream may nest any number.
+        // An exit contains no other exit, but a damaged stream may nest any number of them.
         exits += usize::from(activity.kind == ActivityKind::Exit);
         if exits > LIVE {
             inside.more = true;
@@ -213,8 +215,8 @@ mod tests {
         names
     }
 
-    /// Returns the bound after `count` exits of 1000 ns each, every 10 µs, each followed by the
-    /// activities of `with`.
+    /// Returns the bound after `count` exits of 1000 ns each, which start every 10 µs. `with`
+    /// returns the activities that follow each exit.
     fn bound_after(count: u64, with: impl Fn(u64) -> Vec<Activity>) -> KvmBound {
         let mut activities = Vec::new();
         for start in (0..=count).map(|n| n * 10_000) {
@@ -226,8 +228,8 @@ mod tests {
         bound
     }
 
-    /// Returns the surplus and the unbounded time of an exit with 5 µs of KVM's time and an
-    /// interrupt.
+    /// Returns the surplus and the unbounded time of an exit that contains 5 µs of KVM's time and
+    /// an interrupt.
     fn held(bound: &KvmBound, more: &[Activity]) -> (u64, u64) {
         let mut gap = vec![activity(Exit, 0, 6_000), activity(Irq, 100, 1_100)];
         gap.extend_from_slice(more);

@@ -1,4 +1,4 @@
-//! Running sums of one CPU.
+//! Running sums over the gaps of one CPU.
 
 use std::collections::BTreeMap;
 
@@ -13,7 +13,7 @@ use crate::lengths::Lengths;
 use crate::part::Part;
 use crate::visibility::Visibility;
 
-/// Maximum number of bare gaps kept for the search for a period (800 kB per CPU).
+/// Maximum number of unexplained gaps that are kept for the search for a period (800 kB per CPU).
 const UNATTRIBUTED_KEPT: usize = 50_000;
 
 /// Losses of one CPU since the last call of [`crate::Explainer::take_period`].
@@ -21,7 +21,8 @@ const UNATTRIBUTED_KEPT: usize = 50_000;
 pub struct PeriodLine {
     /// The CPU.
     pub cpu: u32,
-    /// Runtime of the workload since the last call, in nanoseconds; `None` if it has not reported.
+    /// Runtime of the workload since the last call, in nanoseconds; `None` if the workload has not
+    /// reported.
     pub runtime_ns: Option<u64>,
     /// Number of gaps explained in this period.
     pub gaps: u64,
@@ -32,10 +33,10 @@ pub struct PeriodLine {
     /// Time of the gaps by share, in nanoseconds.
     #[serde(rename = "shares_ns")]
     pub shares: ShareMap<Option<u64>>,
-    /// Number of interferences by class, as osnoise counts them; if counters exist, all
+    /// Number of interferences by class, as osnoise counts them. If counters exist, these are all
     /// interferences since the last call.
     pub interference: InterferenceColumns,
-    /// Columns of a guest; exits are those since the last call.
+    /// Columns of a guest for this period, including the exits since the last call.
     pub guest_columns: GuestColumns,
     /// Columns of a guest over the run so far.
     #[serde(skip)]
@@ -54,9 +55,11 @@ pub(crate) struct Sums {
     unexplained_at_exits_ns: u64,
     unbounded_kvm_ns: u64,
     interference: InterferenceColumns,
-    /// Number of gaps that a host's recording covers; the next two are exits in all gaps.
+    /// Number of gaps that a host's recording covers.
     pub(crate) witnessed: u64,
+    /// Number of exits in all gaps that the host's kernel handled.
     light_exits: u64,
+    /// Number of exits in all gaps that went to the VMM.
     heavy_exits: u64,
     /// Number of gaps with interferences that no activity shows; `None` if no gap has a counter.
     pub(crate) incomplete_gaps: Option<u64>,
@@ -85,7 +88,7 @@ impl Sums {
         }
     }
 
-    /// Returns the interferences; `counts` are those of the workload's counters in the same time.
+    /// Returns the interferences. `counts` are the workload's counters for the same time.
     pub(crate) fn interference(
         &self,
         visibility: &Visibility,
@@ -96,7 +99,7 @@ impl Sums {
         interference.reported_by(visibility, counts)
     }
 
-    /// Returns the columns of a guest; `exits` are those counted in the same time.
+    /// Returns the columns of a guest. `exits` are the exits counted in the same time.
     pub(crate) fn guest_columns(
         &self,
         visibility: &Visibility,
@@ -117,12 +120,14 @@ impl Sums {
         )
     }
 
-    /// Returns the shares. A share is known if its probe was present, or if it has any time.
+    /// Returns the time by share, in nanoseconds. A share is known if its probe was present, or if
+    /// its time is not 0.
     pub(crate) fn shares(&self, visibility: &Visibility) -> ShareMap<Option<u64>> {
         visibility.known(&self.shares_ns, self.witnessed > 0)
     }
 
-    /// Returns the time of `kvm` without a bound, in nanoseconds; `None` if `kvm` is unknown.
+    /// Returns the time of `kvm` without an upper bound, in nanoseconds; `None` if `kvm` is
+    /// unknown.
     pub(crate) fn unbounded_kvm_ns(&self, visibility: &Visibility) -> Option<u64> {
         let kvm_ns = self.shares(visibility)[Share::Kvm];
         kvm_ns.map(|_| self.unbounded_kvm_ns)
@@ -140,11 +145,11 @@ pub(crate) struct SourceTotal {
 /// Gaps that no probe explains, for the search for a period.
 #[derive(Debug, Default)]
 pub(crate) struct UnattributedGaps {
-    /// Start (CLOCK_MONOTONIC) and length in nanoseconds of the first ones.
+    /// Start (CLOCK_MONOTONIC) and length of the first such gaps, in nanoseconds.
     pub(crate) kept: Vec<(u64, u64)>,
     /// Number of all such gaps.
     pub(crate) seen: u64,
-    /// Residual time of the CPU, up to the time when the kept gaps became too many.
+    /// Residual time of the CPU in nanoseconds, until too many gaps had been kept.
     pub(crate) residual_ns: u64,
 }
 
@@ -172,7 +177,7 @@ impl Ledger {
         }
     }
 
-    /// Adds the parts of a budget, one for each activity, to the sums of their sources.
+    /// Adds parts, each of one activity, to the sums of their sources.
     pub(crate) fn book_sources(&mut self, pieces: &[Part]) {
         for piece in pieces.iter().filter(|piece| piece.count > 0) {
             let key = (piece.share, piece.source);
@@ -183,7 +188,7 @@ impl Ledger {
         }
     }
 
-    /// Adds a settled budget to the sums.
+    /// Adds a gap with its final parts to the sums.
     pub(crate) fn book(&mut self, budget: &Interval, gap: &GapDetail) {
         self.run.add(budget, gap);
         self.period.add(budget, gap);

@@ -3,13 +3,13 @@
 
 use std::collections::BTreeMap;
 
-/// Number of bits below which each length has its own bucket. Above, a bucket is at most a 1,024th
-/// of the power of two below it, as in HdrHistogram with three significant digits.
+/// Number of bits up to which each length has its own bucket. For more bits, a bucket is at most a
+/// 1,024th of the power of two below it, as in HdrHistogram with three significant digits.
 const EXACT_BITS: u32 = 11;
-/// Number of buckets per page.
+/// Number of buckets that are allocated together, as one page.
 const PAGE: u64 = 16;
 
-/// Counts by bucket. Buckets lie on pages; a page exists once it holds a length.
+/// Number of lengths by bucket. Buckets lie on pages; a page is allocated with its first length.
 #[derive(Debug, Default)]
 pub struct Lengths {
     pages: BTreeMap<u16, Box<[u64; PAGE as usize]>>,
@@ -35,17 +35,17 @@ impl Lengths {
         self.count
     }
 
-    /// Returns the number of pages.
+    /// Returns the number of allocated pages.
     pub(crate) fn pages(&self) -> usize {
         self.pages.len()
     }
 
-    /// Returns the maximum number of pages from one length to another.
+    /// Returns the maximum number of pages for lengths from `from_ns` to `to_ns`.
     pub(crate) fn pages_between(from_ns: u64, to_ns: u64) -> usize {
         usize::from(page(bucket(to_ns)).saturating_sub(page(bucket(from_ns)))) + 1
     }
 
-    /// Returns pairs of upper edge in nanoseconds, ascending, and count of the non-empty buckets.
+    /// Returns the non-empty buckets, ascending: upper edge in nanoseconds, and number of lengths.
     pub fn counts(&self) -> Vec<(u64, u64)> {
         self.recorded().collect()
     }
@@ -59,7 +59,7 @@ impl Lengths {
         recorded.map(|(bucket, count)| (highest(bucket), count))
     }
 
-    /// Returns the number of longer lengths, without those in the same bucket.
+    /// Returns the number of lengths above `ns`, except for lengths in the same bucket as `ns`.
     pub fn above(&self, ns: u64) -> u64 {
         let longer = self.recorded().filter(|(edge_ns, _)| lowest(*edge_ns) > ns);
         longer.map(|(_, count)| count).sum()
@@ -83,7 +83,7 @@ impl Lengths {
     }
 }
 
-/// Returns the shortest length in the same bucket.
+/// Returns the shortest length in the same bucket as `ns`.
 pub(crate) fn lowest(ns: u64) -> u64 {
     let bits = dropped_bits(ns);
     ns >> bits << bits
@@ -94,7 +94,8 @@ fn dropped_bits(ns: u64) -> u32 {
     (u64::BITS - ns.leading_zeros()).saturating_sub(EXACT_BITS)
 }
 
-/// Returns the bucket; the buckets of a power of two follow those of the one below.
+/// Returns the index of the bucket. The buckets of a power of two follow the buckets of the next
+/// lower power.
 fn bucket(ns: u64) -> u64 {
     let bits = dropped_bits(ns);
     (u64::from(bits) << (EXACT_BITS - 1)) + (ns >> bits)
@@ -108,7 +109,7 @@ fn highest(bucket: u64) -> u64 {
     (top << bits) | ((1 << bits) - 1)
 }
 
-/// A u64 has 56,320 buckets.
+/// Returns the page of a bucket. The lengths in a u64 have 56,320 buckets.
 fn page(bucket: u64) -> u16 {
     (bucket / PAGE) as u16
 }
@@ -135,8 +136,8 @@ mod tests {
     }
 
     proptest! {
-        /// Compares with HdrHistogram by Gil Tene, which has the same buckets. (In the uppermost
-        /// bucket, its edge is one too low.)
+        /// Compares with HdrHistogram by Gil Tene, which has the same buckets. (The edge of
+        /// HdrHistogram's uppermost bucket is too low by one.)
         #[test]
         fn buckets_and_quantiles_are_those_of_hdr_histogram(
             lengths in prop::collection::vec((any::<u64>(), 1u32..64, 1u64..5), 1..300),

@@ -1,6 +1,6 @@
 //! Histogram with buckets of equal width, as rtla prints it.
 
-/// Lengths in buckets of equal width, with a count of longer ones.
+/// Numbers of lengths in buckets of equal width, and number of lengths beyond the last bucket.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LinearHistogram {
     bucket_ns: u64,
@@ -57,7 +57,7 @@ impl LinearHistogram {
         self.counts.iter().sum::<u64>() + self.overflow
     }
 
-    /// Returns the sum of all lengths in nanoseconds; it saturates at the maximum of a u64.
+    /// Returns the sum of all lengths in nanoseconds. The sum saturates at the maximum of a u64.
     pub fn sum_ns(&self) -> u64 {
         self.sum_ns
     }

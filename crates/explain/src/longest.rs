@@ -1,4 +1,4 @@
-//! Keeps the items of the highest rank.
+//! Keeps the items with the highest ranks.
 
 use std::cmp::{Ordering, Reverse};
 use std::collections::BinaryHeap;
@@ -7,8 +7,8 @@ use std::collections::BinaryHeap;
 /// for any number.
 pub const MOST_LISTED: usize = 1 << 16;
 
-/// The `keep` highest of all items so far. Ranks are distinct, so the order of arrival does not
-/// matter.
+/// Set of the items with the highest ranks so far, at most `keep` items. Ranks are distinct, so the
+/// order of arrival does not matter.
 #[derive(Debug)]
 pub struct Longest<R: Ord, T> {
     keep: usize,
@@ -42,7 +42,7 @@ impl<R: Ord, T> PartialOrd for Ranked<R, T> {
 }
 
 impl<R: Ord, T> Longest<R, T> {
-    /// Creates an empty set of at most `keep` and at most [`MOST_LISTED`] items.
+    /// Creates an empty set for at most `keep` items, and for at most [`MOST_LISTED`].
     pub fn new(keep: usize) -> Self {
         Self {
             keep: keep.min(MOST_LISTED),

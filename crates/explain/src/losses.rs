@@ -1,4 +1,4 @@
-//! Lost records by kind: as the stream reports them, and as found damaged.
+//! Numbers of lost records by kind: losses that the stream reports, and damage found in the stream.
 
 use serde::ser::SerializeMap;
 use serde::{Serialize, Serializer};
@@ -6,13 +6,13 @@ use vmnoise_events::{Loss, LossKind};
 
 const KINDS: usize = LossKind::ALL.len();
 
-/// Numbers of lost events by kind; in JSON an object with the names of all kinds. A count includes
-/// the losses that the stream reported and the damage found in it.
+/// Numbers of lost records by kind. In JSON, this is an object with the names of all kinds. A
+/// number includes the losses that the stream reported and the damage found in it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Losses([u64; KINDS]);
 
 impl Losses {
-    /// Returns the number of this kind.
+    /// Returns the number of lost records of this kind.
     pub fn get(&self, kind: LossKind) -> u64 {
         self.0[kind as usize]
     }
@@ -22,7 +22,8 @@ impl Losses {
         LossKind::ALL.into_iter().zip(self.0)
     }
 
-    /// Returns the number of lost records that may have been gaps, not only names.
+    /// Returns the number of lost records that may have been gaps. All other lost records only cost
+    /// names.
     pub fn of_gaps(&self) -> u64 {
         let kinds = [
             LossKind::MailboxFull,
@@ -34,8 +35,8 @@ impl Losses {
             .fold(0, |sum, kind| self.get(kind).saturating_add(sum))
     }
 
-    /// Returns the number of lost records that may have been vCPUs; the kernel's own sums replace
-    /// all others.
+    /// Returns the number of lost records that may have been vCPUs. The kernel's own sums replace
+    /// all other lost records.
     pub fn of_vcpus(&self) -> u64 {
         let kinds = [
             LossKind::VcpusFull,
@@ -47,7 +48,7 @@ impl Losses {
             .fold(0, |sum, kind| self.get(kind).saturating_add(sum))
     }
 
-    /// Returns the number over all kinds.
+    /// Returns the number of lost records of all kinds.
     pub fn total(&self) -> u64 {
         self.0
             .iter()
@@ -65,7 +66,7 @@ impl Serialize for Losses {
     }
 }
 
-/// Losses of a run so far.
+/// Numbers of losses in a run so far.
 #[derive(Debug, Default)]
 pub(crate) struct LossCounts {
     reported: [u64; KINDS],
@@ -73,18 +74,19 @@ pub(crate) struct LossCounts {
 }
 
 impl LossCounts {
-    /// Sets the count that the stream reports since the start.
+    /// Sets the number of losses of one kind that the stream reports since its start.
     pub(crate) fn report(&mut self, loss: &Loss) {
         let count = &mut self.reported[loss.kind as usize];
         *count = loss.count.max(*count);
     }
 
-    /// Adds one damaged place in the stream itself.
+    /// Adds one record that is damaged in the stream itself.
     pub(crate) fn find(&mut self, kind: LossKind) {
         self.found[kind as usize] += 1;
     }
 
-    /// Returns all losses so far, plus records that were found damaged elsewhere.
+    /// Returns all losses so far. `more` is the number of undecodable records that were found
+    /// elsewhere.
     pub(crate) fn with_undecodable(&self, more: u64) -> Losses {
         let mut losses = self.reported;
         for (reported, found) in losses.iter_mut().zip(self.found) {

@@ -6,18 +6,18 @@ use vmnoise_events::{Name, Share};
 use crate::interval::Detail;
 use crate::phase::Phase;
 
-/// A [`crate::Part`] with its source's name. Serialized, it lacks the phase and the host's CPU; the
-/// documents that have these state them themselves.
+/// A [`crate::Part`] with its source's name. The serialized form lacks the phase and the host's
+/// CPU. Documents that contain these values add them themselves.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct NamedPart {
-    /// See [`crate::Part::phase`].
+    /// Phase of the wake-up; see [`crate::Part::phase`].
     #[serde(skip)]
     pub phase: Option<Phase>,
     /// Share of the part.
     pub share: Share,
-    /// Name of the source; `None` if there is none (steal, residual).
+    /// Name of the source; `None` for steal and the residual, which have no source.
     pub source: Option<Name>,
-    /// See [`crate::Part::host_cpu`].
+    /// CPU of the host; see [`crate::Part::host_cpu`].
     #[serde(skip)]
     pub host_cpu: Option<u32>,
     /// Net time in nanoseconds.
@@ -29,7 +29,7 @@ pub struct NamedPart {
 /// Time that one source took from all gaps of one CPU.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct SourceSummary {
-    /// Share of the time.
+    /// Share to which the time belongs.
     pub share: Share,
     /// Name of the source.
     pub name: Name,
@@ -37,7 +37,7 @@ pub struct SourceSummary {
     pub count: u64,
     /// Net time in nanoseconds.
     pub total_ns: u64,
-    /// Most time taken at once, net, in nanoseconds.
+    /// Longest net time that one activity took from a gap, in nanoseconds.
     pub max_ns: u64,
 }
 
@@ -48,25 +48,26 @@ pub struct NamedInterval {
     pub cpu: u32,
     /// Start, in nanoseconds since [`crate::Summary::origin_mono_ns`].
     pub at_ns: u64,
-    /// See [`crate::Interval::start_mono_ns`].
+    /// Start of the interval; see [`crate::Interval::start_mono_ns`].
     pub start_mono_ns: u64,
-    /// See [`crate::Interval::dur_ns`].
+    /// Length of the interval; see [`crate::Interval::dur_ns`].
     pub dur_ns: u64,
-    /// Parts, the largest of each phase first. They add up to the length of the interval.
+    /// Parts, the largest of each phase first. The parts add up to the length of the interval.
     pub parts: Vec<NamedPart>,
-    /// Other facts about the interval.
+    /// Facts that only gaps have, or facts that only wake-ups have.
     pub detail: Detail,
 }
 
 impl NamedInterval {
-    /// Returns the number of interferences that no activity shows; 0 without a counter. If not 0,
-    /// the parts of the kernel's own work are lower bounds.
+    /// Returns the number of interferences that no activity shows; 0 without a counter. If the
+    /// number is not 0, the parts of the kernel's own work are lower bounds.
     pub fn lost_activities(&self) -> u64 {
         let gap = self.detail.gap();
         gap.and_then(|gap| gap.lost_activities).unwrap_or(0)
     }
 
-    /// Returns the time from the planned expiry to the timer's interrupt; `None` if unknown.
+    /// Returns the time from the planned expiry to the timer's interrupt, in nanoseconds; `None` if
+    /// unknown.
     pub fn irq_ns(&self) -> Option<u64> {
         self.detail.wakeup().and_then(|wakeup| wakeup.irq_ns)
     }
@@ -108,7 +109,7 @@ impl Serialize for NamedInterval {
     }
 }
 
-/// Document of a gap.
+/// JSON document of a gap.
 #[derive(Serialize)]
 struct Gap<'a> {
     cpu: u32,
@@ -121,7 +122,7 @@ struct Gap<'a> {
     parts: &'a [NamedPart],
 }
 
-/// Document of a wake-up.
+/// JSON document of a wake-up.
 #[derive(Serialize)]
 struct Wakeup<'a> {
     cpu: u32,
@@ -133,7 +134,7 @@ struct Wakeup<'a> {
     parts: Vec<PhasePart<'a>>,
 }
 
-/// Document of a wake-up's part.
+/// JSON document of a part of a wake-up.
 #[derive(Serialize)]
 struct PhasePart<'a> {
     phase: Option<Phase>,

@@ -1,4 +1,4 @@
-//! Sources that a stream has defined, by id.
+//! Names of the sources that a stream has defined, by id.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -10,10 +10,10 @@ use crate::part::{Part, by_source};
 
 /// Name of an id that the stream never defined.
 const UNDEFINED: &str = "undefined";
-/// Name of a culprit of which only the share is known.
+/// Name of a culprit if only its share is known.
 const UNKNOWN: &str = "unknown";
 
-/// Start of the ids that do not come from the stream itself: sources on the host of a guest.
+/// First id for sources on the host of a guest. These ids do not come from the guest's own stream.
 const BELOW: u32 = 1 << 31;
 
 #[derive(Debug, Default)]
@@ -24,8 +24,8 @@ pub(crate) struct Names {
 }
 
 impl Names {
-    /// Takes a definition. Returns `false`, and ignores it, if it breaks the order of ids: a hole,
-    /// or another name for an id in use.
+    /// Adds a definition. Returns `false` and ignores the definition if it breaks the order of ids:
+    /// it leaves a hole, or gives another name to an id in use.
     pub(crate) fn define(&mut self, source: &Source) -> bool {
         let index = source.id.0 as usize;
         match self.own.get(index) {
@@ -38,12 +38,12 @@ impl Names {
         }
     }
 
-    /// Returns the id; `None` if the stream has not defined it.
+    /// Returns `id` if the stream has defined a source with this id.
     pub(crate) fn defined(&self, id: SourceId) -> Option<SourceId> {
         ((id.0 as usize) < self.own.len()).then_some(id)
     }
 
-    /// Returns the id of a source on the host of this guest.
+    /// Returns the id of a source on the host of this guest. A new name gets the next id.
     pub(crate) fn of_host(&mut self, name: &str) -> SourceId {
         if let Some(id) = self.ids_of_host.get(name) {
             return *id;
@@ -66,12 +66,12 @@ impl Names {
         id.map_or(UNKNOWN, |id| self.get(id).map_or(UNDEFINED, |name| name))
     }
 
-    /// Returns the name as a shared string.
+    /// Returns the name of a source as a shared string.
     pub(crate) fn shared(&self, id: SourceId) -> Arc<str> {
         self.known(id).unwrap_or_else(|| UNDEFINED.into())
     }
 
-    /// Returns the name as a shared string; `None` if the id has no name.
+    /// Returns the name of a source as a shared string; `None` if the id has no name.
     pub(crate) fn known(&self, id: SourceId) -> Option<Arc<str>> {
         self.get(id).map(Arc::clone)
     }
@@ -96,12 +96,12 @@ impl Names {
     }
 }
 
-/// Returns the dense index of a source on the host.
+/// Returns the dense index of a source on the host; `None` for a source of the stream itself.
 pub(crate) fn host_index(id: SourceId) -> Option<usize> {
     (id.0 & BELOW != 0).then_some((id.0 & !BELOW) as usize)
 }
 
-/// Returns a dense index for an optional source: 0 for none, ids from 1.
+/// Returns a dense index for an optional source: 0 for no source, and from 1 on for ids.
 pub(crate) fn row(source: Option<SourceId>) -> usize {
     source.map_or(0, |id| id.0 as usize + 1)
 }
@@ -138,7 +138,7 @@ mod tests {
         assert_eq!(of_host, names.of_host("ksoftirqd/0:15"));
         assert_ne!(of_host, names.of_host("rcuc/0:19"));
         assert_eq!(names.name(Some(of_host)), "ksoftirqd/0:15");
-        // No id of a stream can be one of its host.
+        // No id in a stream can be the id of a source on the host.
         assert_eq!((names.defined(of_host), names.defined(far)), (None, None));
         assert_eq!(names.name(Some(far)), UNDEFINED);
     }

@@ -1,7 +1,8 @@
-//! Searches sorted slices from one end, because the result is usually near it: gaps come one after
-//! another.
+//! Searches sorted slices from one end. The result is usually near this end, because gaps come one
+//! after another.
 
-/// Same result as [`slice::partition_point`]; fast if it is near the front.
+/// Returns the same result as [`slice::partition_point`], and is fast if the result is near the
+/// front.
 pub(crate) fn near_front<T>(all: &[T], is_before: impl Fn(&T) -> bool) -> usize {
     let mut reach = 1;
     while all.get(reach - 1).is_some_and(&is_before) {
@@ -12,7 +13,8 @@ pub(crate) fn near_front<T>(all: &[T], is_before: impl Fn(&T) -> bool) -> usize 
     known + all[known..end].partition_point(is_before)
 }
 
-/// Same result as [`slice::partition_point`]; fast if it is near the back.
+/// Returns the same result as [`slice::partition_point`], and is fast if the result is near the
+/// back.
 pub(crate) fn near_back<T>(all: &[T], is_before: impl Fn(&T) -> bool) -> usize {
     let len = all.len();
     let mut reach = 1;

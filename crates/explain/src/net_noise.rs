@@ -1,5 +1,5 @@
-//! Net duration of each activity of one CPU, in gaps and between them. A gap's budget has only the
-//! part in the gap; this has the whole activity.
+//! Computes the net duration of each whole activity of one CPU, inside and outside of gaps. The
+//! parts of a gap contain only the time inside the gap.
 
 use std::collections::BTreeMap;
 
@@ -9,7 +9,7 @@ use crate::own_steal::OwnSteal;
 use crate::sweep::{Sweep, sweep_order};
 use crate::timeline::{KEPT, LIVE};
 
-/// Activities by end; a number distinguishes those that end together.
+/// Activities by end time. A number distinguishes activities that end at the same time.
 type ByEnd = BTreeMap<(u64, u64), Activity>;
 
 /// Activities that wait until no later activity can surround them.
@@ -22,10 +22,12 @@ pub(crate) struct NetNoise {
     numbers: u64,
     /// Number of activities that may still be visited.
     looks_left: u64,
-    /// Time up to which activities are forgotten, although one that surrounds them may still come.
+    /// Time up to which activities are forgotten, although a later activity may still surround
+    /// them.
     forgotten_to_ns: u64,
     crowded: u64,
-    /// Scratch: activities of the next sweep, each with a flag that its duration is due.
+    /// Scratch memory: activities of the next sweep. The flag is true if the duration of the
+    /// activity is to be reported.
     around: Vec<(Activity, bool)>,
     swept: Vec<Activity>,
     sweep: Sweep,
@@ -35,9 +37,9 @@ pub(crate) struct NetNoise {
 impl NetNoise {
     pub(crate) fn push(&mut self, activity: Activity) {
         self.numbers += 1;
-        // Each pass in which others end inside an activity or next to it visits that activity. If
-        // more than [`LIVE`] run at one instant, the file is damaged. Without this limit, the time
-        // would grow with the square of its size.
+        // A pass visits an activity if other activities end inside of it or next to it. If more
+        // than [`LIVE`] activities run at one instant, the file is damaged. Without this limit, the
+        // time would grow with the square of the size of the file.
         self.looks_left += LIVE as u64;
         let key = (activity.end_mono_ns, self.numbers);
         self.open.insert(key, activity);
@@ -48,14 +50,15 @@ impl NetNoise {
         self.open.is_empty() && self.reported.is_empty()
     }
 
-    /// Returns the number of activities without a line, because more than [`LIVE`] ran at once.
+    /// Returns the number of activities without a trace line, because more than [`LIVE`] activities
+    /// ran at once.
     pub(crate) fn crowded(&self) -> u64 {
         self.crowded
     }
 
-    /// Reports every activity that ended by `horizon_ns` and owned time, once. Activities nested in
-    /// it ended before it, so its duration is final. The duration is net of the steal inside if
-    /// `with_steal` says that steal was sampled.
+    /// Reports every activity that ended by `horizon_ns` and owned time, each activity once.
+    /// Activities nested in it ended earlier, so the duration is final. If `with_steal` is true,
+    /// steal was sampled, and the duration excludes the steal inside.
     pub(crate) fn report(
         &mut self,
         horizon_ns: u64,
@@ -101,7 +104,7 @@ impl NetNoise {
                 continue;
             }
             if activity.start_mono_ns < self.forgotten_to_ns {
-                // An activity that is nested in it may be forgotten.
+                // An activity that is nested in this one may be forgotten.
                 self.crowded += 1;
             } else if net_ns[index] > 0 {
                 let stolen_ns = stolen_ns.get(index).copied().unwrap_or(0);
@@ -111,8 +114,8 @@ impl NetNoise {
         self.reported.extend(due);
     }
 
-    /// Forgets the reported activities that ended by `settled_ns`: the workload ran then, so no
-    /// activity that still runs started earlier.
+    /// Forgets the reported activities that ended by `settled_ns`. The workload ran at this time,
+    /// so every activity that still runs started later.
     pub(crate) fn forget(&mut self, settled_ns: u64) {
         let goes_on = self.reported.split_off(&(settled_ns, u64::MAX));
         self.reported = goes_on;
@@ -211,8 +214,8 @@ mod tests {
             noise.push(activity(Irq, 0, turn));
             lines += reported(&mut noise, turn, false).len() as u64;
         }
-        // Pass n visits n activities, and each activity allows LIVE more. The sum n * (n + 1) / 2
-        // exceeds n * LIVE at 2 * LIVE.
+        // Pass n visits n activities, and each activity allows LIVE more visits. The sum
+        // n * (n + 1) / 2 exceeds n * LIVE at 2 * LIVE.
         let with_line = 2 * LIVE as u64 - 1;
         assert_eq!((lines, noise.crowded()), (with_line, count - with_line));
     }

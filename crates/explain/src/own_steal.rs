@@ -1,4 +1,4 @@
-//! Steal inside each activity, without the steal of the activities nested in it.
+//! Computes the steal inside each activity, without the steal of the activities nested in it.
 
 use vmnoise_events::Activity;
 
@@ -9,15 +9,16 @@ use crate::timeline::LIVE;
 pub(crate) struct OwnSteal {
     /// Activities that have started and may contain the next one.
     open: Vec<usize>,
-    /// Steal of the activities nested directly in each one.
+    /// Steal of the activities nested directly in each activity.
     nested_ns: Vec<u64>,
     own_ns: Vec<u64>,
 }
 
 impl OwnSteal {
-    /// Returns the own steal of each of `activities`, which are in sweep order and own `net_ns` of
-    /// the gap. An activity loses at most the time that it owns; one that extends beyond the gap
-    /// may have lost its time outside.
+    /// Returns the own steal of each activity, in nanoseconds. `activities` are in sweep order, and
+    /// `net_ns` is the time that each of them owns in the gap. An activity loses at most the time
+    /// that it owns, because an activity that extends beyond the gap may have lost its time
+    /// outside.
     pub(crate) fn run(&mut self, activities: &[Activity], net_ns: &[u64]) -> &[u64] {
         let Self {
             open,
@@ -34,9 +35,11 @@ impl OwnSteal {
         nested_ns.resize(activities.len(), 0);
         for (index, activity) in activities.iter().enumerate() {
             open.retain(|&earlier| activities[earlier].end_mono_ns > activity.start_mono_ns);
-            // If there are more, which no kernel nests, the outermost ones contain the rest.
+            // No kernel nests more activities. If there are more, the outermost ones contain the
+            // rest.
             open.truncate(LIVE);
-            // An activity over which the sweep prefers another does not contain it.
+            // The sweep gives the time of nested activities to the higher kind. Therefore an
+            // activity contains only activities of its own kind or of a higher kind.
             let holder = open
                 .iter()
                 .filter(|&&earlier| activities[earlier].end_mono_ns >= activity.end_mono_ns)
@@ -105,7 +108,7 @@ mod tests {
             (Irq, 20, 40, 10),
             (Irq, 90, 110, 10),
         ];
-        // The last one outlives the thread, so the thread keeps all of its steal.
+        // The last activity ends after the thread, so the thread keeps all of its steal.
         assert_eq!(own((0, 200), &stream), [15, 5, 10, 10]);
     }
 

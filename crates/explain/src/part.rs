@@ -9,14 +9,15 @@ use crate::phase::Phase;
 /// Time that one source took, or a residual.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Part {
-    /// Phase of a wake-up; `None` for other intervals, or if a needed step was not seen.
+    /// Phase of a wake-up; `None` for other intervals, or if an event that delimits the phase is
+    /// missing.
     pub phase: Option<Phase>,
-    /// Share of the time.
+    /// Share to which the time belongs.
     pub share: Share,
-    /// Source of the time; `None` if there is none (steal, residual) or the stream never defined
-    /// the source.
+    /// Source of the time. `None` for steal and the residual, which have no source, or if the
+    /// stream never defined the source.
     pub source: Option<SourceId>,
-    /// CPU of the host on which the source ran, if the host's recording shows it. `None` for the
+    /// CPU of the host on which the source ran, as the host's recording shows. `None` for the
     /// guest's own parts, and for parts that belong to the vCPU itself on any CPU.
     pub host_cpu: Option<u32>,
     /// Net time, in nanoseconds; never 0.
@@ -27,7 +28,7 @@ pub struct Part {
 }
 
 impl Part {
-    /// Returns the part of one activity.
+    /// Creates the part of one activity.
     pub(crate) fn of_one(share: Share, source: Option<SourceId>, ns: u64) -> Part {
         Part {
             phase: None,
@@ -39,7 +40,7 @@ impl Part {
         }
     }
 
-    /// Returns a difference, which belongs to nobody.
+    /// Creates a part that is a difference of times and has no source.
     pub(crate) fn of_nobody(share: Share, ns: u64) -> Part {
         Part {
             count: 0,
@@ -47,7 +48,7 @@ impl Part {
         }
     }
 
-    /// Returns the key by which parts are merged.
+    /// Returns the key by which parts are merged: phase, share, source and host CPU.
     pub(crate) fn who(&self) -> impl Ord + use<> {
         (self.phase, self.taker())
     }
@@ -57,8 +58,7 @@ impl Part {
     }
 }
 
-/// Adds up the parts of one source in one phase on one host CPU, and sorts by phase, share and
-/// source.
+/// Adds up parts with the same phase, share, source and host CPU, and sorts them in this order.
 pub(crate) fn add_up(parts: &mut Vec<Part>) {
     add_up_by(parts, Part::who);
 }
@@ -75,10 +75,11 @@ fn add_up_by<K: Ord>(parts: &mut Vec<Part>, who: impl Fn(&Part) -> K) {
     });
 }
 
-/// Adds up the parts, the largest of each phase first; equal ones in the order of shares, then of
-/// sources.
+/// Adds up parts with the same phase, share, source and host CPU. Sorts the largest of each phase
+/// first. Parts of equal size are ordered by share, then by source.
 pub(crate) fn settle(parts: &mut Vec<Part>) {
-    // Most intervals are gaps, which have no phases, so their parts are compared without.
+    // Most intervals are gaps without phases. Their parts are compared without the phase, which is
+    // faster.
     if parts.iter().all(|part| part.phase.is_none()) {
         add_up_by(parts, Part::taker);
         parts.sort_by_key(|part| Reverse(part.ns));
@@ -88,7 +89,7 @@ pub(crate) fn settle(parts: &mut Vec<Part>) {
     }
 }
 
-/// Sorts the largest of each phase first; equal ones keep their order.
+/// Sorts by phase, the largest part of each phase first. Parts of equal size keep their order.
 pub(crate) fn largest_first(parts: &mut [Part]) {
     parts.sort_by_key(|part| (part.phase, Reverse(part.ns)));
 }

@@ -7,7 +7,8 @@ pub(crate) fn percent(part: u128, whole: u128) -> Option<f64> {
     (whole > 0 && part <= whole).then(|| ratio(part, whole))
 }
 
-/// Returns `many` in percent of `whole`, where `many` may be larger.
+/// Returns `many` in percent of `whole`. `many` may be larger than `whole`. Returns `None` if
+/// `whole` is 0.
 pub(crate) fn percent_of_one(many: u128, whole: u128) -> Option<f64> {
     (whole > 0).then(|| ratio(many, whole))
 }

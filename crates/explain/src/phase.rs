@@ -1,4 +1,4 @@
-//! The phases of a wake-up, from the planned expiry to user space.
+//! Phases of a wake-up, from the planned expiry to user space.
 
 use serde::Serialize;
 use vmnoise_events::Activation;
@@ -8,15 +8,15 @@ use vmnoise_events::Activation;
 #[serde(rename_all = "snake_case")]
 #[repr(u8)]
 pub enum Phase {
-    /// The timer was armed only after its expiry.
+    /// From the expiry until the task armed its timer, if the task armed it too late.
     ArmedLate = 0,
-    /// From the expiry until the timer's interrupt handled this timer.
+    /// From the expiry, or the late arming, until the timer's interrupt handled this timer.
     Irq = 1,
-    /// From then until the task was woken.
+    /// From the handling of the timer until the task was woken.
     Handler = 2,
-    /// From then until it was switched in.
+    /// From the waking of the task until it was switched in.
     Wakeup = 3,
-    /// From then until it read the clock in user space.
+    /// From the switch to the task until it read the clock in user space.
     Return = 4,
 }
 
@@ -30,7 +30,7 @@ impl Phase {
         Phase::Return,
     ];
 
-    /// Returns the name in results.
+    /// Returns the name of the phase in results.
     pub const fn name(self) -> &'static str {
         match self {
             Phase::ArmedLate => "armed_late",
@@ -42,8 +42,8 @@ impl Phase {
     }
 }
 
-/// A segment of a wake-up. Without a phase, it covers several phases, because a step between them
-/// was not seen.
+/// A segment of a wake-up. `phase` is `None` if the segment covers several phases, because an event
+/// between them is missing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Stretch {
     pub(crate) phase: Option<Phase>,
@@ -52,12 +52,13 @@ pub(crate) struct Stretch {
     pub(crate) start_ns: u64,
     pub(crate) end_ns: u64,
     pub(crate) steal_ns: u64,
-    /// Run delay of the thread, if BPF does not show for which task the thread waited.
+    /// Run delay of the thread, in nanoseconds. Set if BPF does not show for which task the thread
+    /// waited.
     pub(crate) run_delay_ns: u64,
 }
 
-/// Returns the segments of a wake-up that ends after its expiry. They touch each other and cover
-/// the whole wake-up. A step that is out of order is moved to the next possible instant.
+/// Returns the segments of a wake-up that ends after its expiry. The segments touch each other and
+/// cover the whole wake-up. An event that is out of order is moved to the next possible instant.
 pub(crate) fn stretches(activation: &Activation) -> impl Iterator<Item = Stretch> + use<> {
     let Activation {
         expiry_mono_ns,

@@ -1,4 +1,4 @@
-//! Pieces of an exit, each with one owner.
+//! Pieces of an exit. Each piece is a window of time with one owner.
 
 use std::sync::Arc;
 
@@ -6,20 +6,20 @@ use vmnoise_events::{Share, SourceId};
 
 use crate::names::Names;
 
-/// A piece, on the clock of the recording that reports it.
+/// Piece of an exit. Times are on the clock of the recording that reports the exit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Piece {
     pub(crate) start_mono_ns: u64,
     pub(crate) end_mono_ns: u64,
-    /// Host CPU of the piece.
+    /// Host CPU on which the time was spent.
     pub(crate) cpu: u32,
     /// Share of the piece. In an exit that overlaps a gap, `unexplained` stands for the residual of
     /// that gap.
     pub(crate) share: Share,
-    /// Source that had the time.
+    /// Source that used the time.
     pub(crate) source: Option<SourceId>,
-    /// Start of the activity that had the time, or of the segment; it distinguishes turns of one
-    /// source.
+    /// Start of the activity that used the time, or of the segment. This start distinguishes
+    /// several runs of one source.
     pub(crate) since_ns: u64,
     /// Whether the vCPU was runnable but off its CPU, so that its steal clock advanced.
     pub(crate) waits: bool,
@@ -48,12 +48,12 @@ pub struct NamedPiece {
     pub start_mono_ns: u64,
     /// End, CLOCK_MONOTONIC in nanoseconds.
     pub end_mono_ns: u64,
-    /// Host CPU of the piece.
+    /// Host CPU on which the time was spent.
     pub cpu: u32,
     /// Share of the piece.
     pub share: Share,
-    /// Name of the owner; for `kvm` and `vmm` in a gap, the reason of the exit; `None` if the owner
-    /// is unknown.
+    /// Name of the owner. For `kvm` and `vmm` in a gap, this is the reason of the exit. `None` if
+    /// the owner is unknown.
     pub name: Option<Arc<str>>,
 }
 

@@ -1,8 +1,8 @@
-//! KVM's own time in exits in which nobody else does anything, by class of exit.
+//! KVM's own time in plain exits, in which no other work was done, by class of exit.
 
 use crate::lengths::Lengths;
 
-/// Minimum number of plain exits for a 99th percentile.
+/// Minimum number of plain exits from which the 99th percentile is used.
 const ENOUGH: u64 = 100;
 
 /// KVM's own time in plain exits of one class, in nanoseconds.
@@ -10,20 +10,20 @@ const ENOUGH: u64 = 100;
 struct Class {
     kvm_ns: Lengths,
     p99_ns: u64,
-    /// Number of samples at which the percentile is computed again, because that walks over the
-    /// histogram.
+    /// Number of samples at which the percentile is computed next. Computing it for each sample
+    /// would be slow, because each time the whole histogram is read.
     next_at: u64,
 }
 
-/// Plain exits by class: a dense index of their reason, and whether they went to the VMM. The round
-/// trip to the VMM makes KVM's own part longer.
+/// KVM's own time in plain exits, by class. A class is a dense index of the reason, and whether the
+/// exit went to the VMM. The round trip to the VMM makes KVM's own part longer.
 #[derive(Debug, Default)]
 pub(crate) struct PlainKvm {
     classes: Vec<Option<Box<Class>>>,
 }
 
 impl PlainKvm {
-    /// Adds KVM's part of a plain exit.
+    /// Adds KVM's time in a plain exit to the class of the exit.
     pub(crate) fn record(&mut self, reason: usize, heavy: bool, kvm_ns: u64) {
         let place = place(reason, heavy);
         if place >= self.classes.len() {
@@ -45,7 +45,8 @@ impl PlainKvm {
         }
     }
 
-    /// Returns the 99th percentile of KVM's part; `None` with too few exits.
+    /// Returns the 99th percentile of KVM's time in plain exits of this class, in nanoseconds;
+    /// `None` with too few exits.
     pub(crate) fn p99_ns(&self, reason: usize, heavy: bool) -> Option<u64> {
         match self.classes.get(place(reason, heavy)) {
             Some(Some(class)) if class.kvm_ns.count() >= ENOUGH => Some(class.p99_ns),

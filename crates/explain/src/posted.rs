@@ -1,8 +1,8 @@
-//! Decides whether a posted interrupt came to a CPU in some time, from readings of the CPU's count.
+//! Decides from readings of a CPU's count whether a posted interrupt came to this CPU in a window.
 
 use vmnoise_events::PostedInterrupts;
 
-/// Readings of one CPU, while the count did not change.
+/// Readings of one CPU's count since it last changed.
 #[derive(Debug, Default)]
 pub(crate) struct Posted(Option<PostedInterrupts>);
 
@@ -15,7 +15,7 @@ impl Posted {
             until_mono_ns,
         } = reading;
         self.0 = match self.0 {
-            // Nothing came from the end of the first reading to the start of the last one.
+            // No interrupt came from the end of the first reading to the start of the last reading.
             Some(still) if still.count == count => Some(PostedInterrupts {
                 from_mono_ns: from_mono_ns.max(still.from_mono_ns),
                 ..still
@@ -28,7 +28,7 @@ impl Posted {
         };
     }
 
-    /// Returns whether no interrupt came between these times, CLOCK_MONOTONIC in nanoseconds.
+    /// Returns whether no interrupt came between these times (CLOCK_MONOTONIC, ns).
     pub(crate) fn none_came(&self, start_ns: u64, end_ns: u64) -> bool {
         let still =
             |it: PostedInterrupts| it.until_mono_ns <= start_ns && end_ns <= it.from_mono_ns;

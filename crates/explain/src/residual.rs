@@ -1,10 +1,10 @@
-//! Names the residual of a gap: the time that no probe explains.
+//! Chooses the share for the residual of a gap: the time that no probe explains.
 
 use vmnoise_events::Share;
 
 use crate::visibility::{HostCoverage, Visibility};
 
-/// Facts about the interval whose residual gets a name.
+/// Facts about an interval that decide the share of its residual.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Held {
     /// Whether an activity or an exit lies in the interval.
@@ -13,14 +13,14 @@ pub(crate) struct Held {
     pub(crate) is_sure: bool,
     /// Whether no posted interrupt came to the interval's CPU.
     pub(crate) is_unposted: bool,
-    /// Coverage by the host's recording.
+    /// Coverage of the interval by the host's recording.
     pub(crate) host_coverage: HostCoverage,
 }
 
-/// Returns the share of the residual of a gap. It is the hardware's only if nobody else was there
-/// and every layer was watched. The residual of an observed thread is the kernel's work between two
-/// activities, which no event reports. Without BPF, the residual may belong to any layer, most
-/// often to this kernel.
+/// Returns the share to which the residual of an interval belongs. The share is `hw` only if
+/// nothing else happened in the interval and every layer was watched. The residual of an observed
+/// thread is the kernel's work between two activities, which no event reports. Without BPF, the
+/// residual may belong to any layer, most often to this kernel.
 pub(crate) fn residual_share(visibility: &Visibility, held: Held) -> Share {
     let (is_blind, may_be_anothers) = match held.host_coverage {
         HostCoverage::None => (visibility.is_blind(held.is_unposted), false),

@@ -1,19 +1,19 @@
-//! Part of a gap's steal clock that no probe has placed.
+//! Time that the steal clock reports in a gap and that no probe locates.
 
 use vmnoise_events::{Activity, ActivityKind};
 
-/// Time that the steal clock adds to one gap.
+/// Time that the steal clock adds to the parts of one gap.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Steal {
     /// Time of the share `steal`, in nanoseconds; at most the residual.
     pub(crate) share_ns: u64,
-    /// Whether the clock claimed more than the gap's whole length.
+    /// Whether the steal clock advanced by more than the whole length of the gap.
     pub(crate) clamped: bool,
 }
 
-/// Returns the steal of a gap. Steal has no position inside a gap, so it can only come out of the
-/// residual. Time that already has a place is also part of the steal clock, so it is subtracted:
-/// waits of the vCPU that a probe saw, and steal inside activities.
+/// Returns the steal of a gap. Steal has no position inside a gap, so its share is taken from the
+/// residual. `placed_ns` is time that the steal clock also includes but other parts already have:
+/// waits of the vCPU that a probe saw, and steal inside activities. This time is subtracted.
 pub(crate) fn steal(clock_ns: u64, placed_ns: u64, residual_ns: u64, dur_ns: u64) -> Steal {
     Steal {
         share_ns: clock_ns.saturating_sub(placed_ns).min(residual_ns),
@@ -21,9 +21,9 @@ pub(crate) fn steal(clock_ns: u64, placed_ns: u64, residual_ns: u64, dur_ns: u64
     }
 }
 
-/// Returns the nanoseconds of `start..end` in which a probe saw the vCPU wait for its CPU. They are
-/// gross, because a host interrupt in this time does not stop the steal clock. `waits` are sorted
-/// by start, and may overlap.
+/// Returns the nanoseconds of `start..end` in which a probe saw the vCPU wait for its CPU. The
+/// result includes host interrupts in this time, because a host interrupt does not stop the steal
+/// clock. `waits` are sorted by start, and may overlap.
 pub(crate) fn witnessed_waiting_ns(
     start_ns: u64,
     end_ns: u64,
@@ -41,7 +41,7 @@ pub(crate) fn witnessed_waiting_ns(
     waiting_ns
 }
 
-/// Returns start and end of the activities of a microVM's host during which its vCPU waits.
+/// Returns the start and end of the activities on a microVM's host during which its vCPU waits.
 pub(crate) fn waits_of(activities: &[Activity]) -> impl Iterator<Item = (u64, u64)> {
     let waits = |it: &&Activity| matches!(it.kind, ActivityKind::Thread | ActivityKind::Throttled);
     let waits = activities.iter().filter(waits);

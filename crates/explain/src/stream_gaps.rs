@@ -6,17 +6,20 @@ use vmnoise_events::{Event, LossKind};
 #[derive(Debug, Default)]
 pub(crate) struct StreamGaps {
     reported: [u64; LossKind::ALL.len()],
-    /// CLOCK_MONOTONIC of the stream's side in nanoseconds.
+    /// Time up to which records may be missing, in nanoseconds of CLOCK_MONOTONIC on the machine
+    /// of the stream.
     until_ns: u64,
-    /// Whether no watermark has come since the last loss was reported.
+    /// Whether no watermark has arrived since the last reported loss.
     is_fresh: bool,
 }
 
 impl StreamGaps {
     /// Takes the next event of the stream. A recorder first reads the clock, then takes the
-    /// reported records, then reads the number of losses. The watermark is the clock reading. So a
-    /// loss before a watermark is reported before that watermark. And a loss that is reported
-    /// before a watermark may have happened a little after it, but before the next one.
+    /// reported records, then reads the number of losses. The watermark is the clock reading.
+    ///
+    /// Therefore a loss before the time of a watermark is reported before this watermark. A loss
+    /// that is reported before a watermark may have happened a little after the time of the
+    /// watermark, but before the time of the next watermark.
     pub(crate) fn see(&mut self, event: &Event) {
         match event {
             Event::Loss(loss) => {

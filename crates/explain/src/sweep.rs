@@ -1,13 +1,15 @@
-//! Divides a gap among the activities that overlap it: at every instant, the activity of the
-//! highest kind owns the time, and among equals the one that started later.
+//! Divides a gap among the activities that overlap it. At every instant, the activity of the
+//! highest kind owns the time. Of two activities of one kind, the activity that started later owns
+//! the time.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
 use vmnoise_events::{Activity, ActivityKind};
 
-/// Returns the sort key of a sweep: by start, and of two that start together, the longer first,
-/// because the shorter is nested in it. The rest makes ties independent of the order of arrival.
+/// Returns the sort key of a sweep. Activities are sorted by start. Of two activities that start
+/// together, the longer comes first, because the shorter is nested in it. The other fields make the
+/// order independent of the order of arrival.
 pub(crate) fn sweep_order(activity: &Activity) -> impl Ord + use<> {
     let Activity {
         start_mono_ns,
@@ -28,14 +30,15 @@ pub(crate) struct Sweep {
 }
 
 impl Sweep {
-    /// Sweeps `start_ns..end_ns`; `activities` are in [`sweep_order`]. Returns the nanoseconds that
-    /// no activity owns; [`Sweep::net_ns`] has the rest.
+    /// Sweeps `start_ns..end_ns`. `activities` are in [`sweep_order`]. Returns the nanoseconds that
+    /// no activity owns. [`Sweep::net_ns`] returns the time that each activity owns.
     pub(crate) fn run(&mut self, start_ns: u64, end_ns: u64, activities: &[Activity]) -> u64 {
         self.slice(start_ns, end_ns, activities, |_, _, _| {})
     }
 
-    /// Sweeps like `run`, and reports each slice in time order: the index of its owner among the
-    /// activities, if it has one, start and end.
+    /// Sweeps like [`Self::run`], and passes each slice of time to `on_slice`, in time order. The
+    /// arguments of `on_slice` are the index of the activity that owns the slice, or `None`, and
+    /// the start and end of the slice.
     pub(crate) fn slice(
         &mut self,
         start_ns: u64,
@@ -76,7 +79,8 @@ impl Sweep {
         residual_ns
     }
 
-    /// Returns the time that each activity of the last run owns, in order.
+    /// Returns the time that each activity of the last sweep owns, in nanoseconds, in the order of
+    /// the activities.
     pub(crate) fn net_ns(&self) -> &[u64] {
         &self.net_ns
     }

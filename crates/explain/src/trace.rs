@@ -1,5 +1,6 @@
-//! The run line by line, as the kernel's osnoise tracer prints it: noise with net durations, then
-//! the gap that it made, ordered by end.
+//! Prints the run line by line, as the kernel's osnoise tracer does. Each activity has a line with
+//! its net duration. The line of the gap that the activities caused follows. Lines are ordered by
+//! end.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -11,8 +12,8 @@ use crate::interval::{Interval, WakeupDetail};
 use crate::named::NamedPart;
 use crate::names::Names;
 
-/// Maximum time for which a silent CPU delays the lines of the others; its own lines then come
-/// late.
+/// Maximum time for which a silent CPU delays the lines of the other CPUs. The lines of the silent
+/// CPU itself then come late.
 const PATIENCE_NS: u64 = 1_000_000_000;
 
 /// One line of the trace.
@@ -22,7 +23,7 @@ pub enum TraceLine {
     Noise(TraceNoise),
     /// The workload observed a gap.
     Sample(TraceSample),
-    /// A periodic task reached a step of its wake-up.
+    /// A periodic task reached one context of its wake-up.
     Context(TraceContext),
 }
 
@@ -31,9 +32,9 @@ pub enum TraceLine {
 pub struct TraceContext {
     /// The CPU.
     pub cpu: u32,
-    /// Number of the wake-up on its CPU, from 1.
+    /// Number of the wake-up on its CPU; the first wake-up has number 1.
     pub number: u64,
-    /// `irq`, `thread` or `user-ret`.
+    /// Name of the context: `irq`, `thread` or `user-ret`.
     pub name: &'static str,
     /// Planned expiry, CLOCK_MONOTONIC in nanoseconds.
     pub expiry_mono_ns: u64,
@@ -47,8 +48,9 @@ pub struct TraceContext {
 pub struct TraceNoise {
     /// The CPU.
     pub cpu: u32,
-    /// Kind of work: only kinds that the kernel's tracer knows, and throttling, which it prints as
-    /// a turn of the idle task.
+    /// Kind of work. Kinds that the kernel's tracer does not know have no line, except for
+    /// throttling and stops of the workload. The kernel's tracer prints throttling as a run of the
+    /// idle task.
     pub kind: ActivityKind,
     /// Name, such as `eno1:62`, `NET_RX:3` or `comm:pid`.
     pub name: Arc<str>,
@@ -56,7 +58,8 @@ pub struct TraceNoise {
     pub start_mono_ns: u64,
     /// End, CLOCK_MONOTONIC in nanoseconds.
     pub end_mono_ns: u64,
-    /// Net time, without preemption and the steal inside, in nanoseconds.
+    /// Net time in nanoseconds: the duration without the activities nested in this one, and without
+    /// the steal inside.
     pub net_ns: u64,
 }
 
@@ -69,8 +72,8 @@ pub struct TraceSample {
     pub start_mono_ns: u64,
     /// Length in nanoseconds.
     pub dur_ns: u64,
-    /// Number of interferences in the gap: the lines of noise that overlap the gap, and the
-    /// interferences that only the workload's counter shows because their records were lost.
+    /// Number of interferences in the gap. These are the lines of noise that overlap the gap, and
+    /// the interferences that only the workload's counter shows because their records were lost.
     pub interference: u64,
     /// End of the gap or of its last interference, whichever is later, CLOCK_MONOTONIC in ns.
     pub over_mono_ns: u64,
@@ -99,8 +102,8 @@ impl TraceLine {
         }
     }
 
-    /// Returns the sort key. Of lines that end together, inner ones come before outer ones, and a
-    /// sample after its noise.
+    /// Returns the sort key. Of lines that end together, an inner activity comes before an outer
+    /// activity, and a gap comes after its activities.
     fn order(&self) -> Order {
         let (is_sample, start_mono_ns) = match self {
             TraceLine::Noise(noise) => (false, noise.start_mono_ns),
@@ -116,7 +119,7 @@ impl TraceLine {
     }
 }
 
-/// Sort key of a line: its end, whether it is a sample, its start, and its CPU.
+/// Sort key of a line: its end, whether it is a gap or a wake-up, its start, and its CPU.
 type Order = (u64, bool, Reverse<u64>, u32);
 
 /// Sorter of the lines of all CPUs.
@@ -125,15 +128,16 @@ pub(crate) struct Trace {
     /// Lines since the last release.
     arrived: Vec<TraceLine>,
     /// Lines that had not ended at the last release. A number keeps lines with equal keys in the
-    /// order of arrival. Each release visits only the lines that it takes, however many continue to
-    /// wait.
+    /// order of arrival. Each release visits only the lines that it takes, not the lines that
+    /// continue to wait.
     waiting: BTreeMap<(Order, u64), TraceLine>,
     numbers: u64,
     ready: Vec<TraceLine>,
 }
 
 impl Trace {
-    /// Adds the net duration of an activity, if the kernel's tracer has a line for it.
+    /// Adds a line with the net duration of an activity, if the kernel's tracer has a line for its
+    /// kind.
     pub(crate) fn add_noise(&mut self, activity: &Activity, net_ns: u64, names: &Names) {
         if !has_line(activity.kind) {
             return;
@@ -163,7 +167,7 @@ impl Trace {
         }));
     }
 
-    /// Adds the contexts of a wake-up; `number` is its number on its CPU.
+    /// Adds a line for each context of a wake-up. `number` is the number of the wake-up on its CPU.
     pub(crate) fn add_wakeup(&mut self, interval: &Interval, wakeup: &WakeupDetail, number: u64) {
         let contexts = [
             ("irq", wakeup.irq_ns),
@@ -184,8 +188,8 @@ impl Trace {
         }
     }
 
-    /// Releases the lines that ended by `settled_ns`, the last sign of life of the slowest CPU.
-    /// Lines that ended [`PATIENCE_NS`] before `horizon_ns` are released in any case.
+    /// Releases the lines that ended by `settled_ns`, the time up to which even the slowest CPU has
+    /// settled. Lines that ended [`PATIENCE_NS`] before `horizon_ns` are released in any case.
     pub(crate) fn release(&mut self, settled_ns: u64, horizon_ns: u64) {
         let until_ns = settled_ns.max(horizon_ns.saturating_sub(PATIENCE_NS));
         let before = self.ready.len();
@@ -216,8 +220,8 @@ impl Trace {
     }
 }
 
-/// Returns whether this kind has a line: the kinds of the kernel's tracer, and `Stopped`, because
-/// our workload can be stopped while the kernel runs.
+/// Returns whether activities of this kind have a line. These are the kinds of the kernel's tracer,
+/// and `Stopped`, because vmnoise's workload can be stopped while the kernel runs.
 pub(crate) fn has_line(kind: ActivityKind) -> bool {
     match kind {
         ActivityKind::Nmi

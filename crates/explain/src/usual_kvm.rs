@@ -1,21 +1,24 @@
-//! KVM's usual time in exits. `kvm` is the rest of an exit, so unexplained time would silently
-//! become KVM's if others make an exit long. Exits in which others took the least part show KVM's
-//! time for the same reason. Beyond their 99th percentile, the rest becomes residual. With too few
-//! such exits, the rest is reported as without a bound.
+//! KVM's usual time in exits. The share `kvm` is the time of an exit that no other part explains.
+//! Unexplained time of other work in an exit would therefore become KVM's.
+//!
+//! Exits with the least other work show how long KVM usually takes for the same reason. Time above
+//! the 99th percentile of these exits becomes residual. With too few such exits, `kvm` is reported
+//! as without a bound.
 
 use crate::plain_kvm::PlainKvm;
 
-/// Others that took part in an exit, except for KVM, the VMM and the guest's own wish to sleep.
+/// Other work that took part in an exit. KVM, the VMM and a halt that the guest requested do not
+/// count as other work.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Others {
     Nobody,
     /// The host handled one interrupt and did no other work. An exit for an interrupt always
-    /// contains one.
+    /// contains one interrupt.
     OneInterrupt,
     More,
 }
 
-/// KVM's part of an exit.
+/// KVM's time in an exit, with the class of the exit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct KvmPart {
     /// Dense index of the exit's reason.
@@ -26,10 +29,10 @@ pub(crate) struct KvmPart {
     pub(crate) ns: u64,
 }
 
-/// KVM's unusual time in an exit, in nanoseconds.
+/// KVM's time beyond its usual time in an exit, in nanoseconds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct Held {
-    /// Time above the usual time.
+    /// KVM's time above its usual time.
     pub(crate) surplus_ns: u64,
     /// KVM's whole time, if too few exits show the usual time.
     pub(crate) unbounded_ns: u64,
@@ -43,7 +46,8 @@ pub(crate) struct UsualKvm {
 }
 
 impl UsualKvm {
-    /// Takes an exit as a standard for later ones, if it qualifies.
+    /// Adds an exit to the samples of KVM's usual time, if little enough other work took part in
+    /// it.
     pub(crate) fn learn(&mut self, part: KvmPart) {
         let standards = match part.others {
             Others::Nobody => &mut self.plain,
@@ -53,7 +57,7 @@ impl UsualKvm {
         standards.record(part.reason, part.heavy, part.ns);
     }
 
-    /// Returns KVM's unusual time; 0 if nobody else took part.
+    /// Returns KVM's time beyond its usual time; 0 if no other work took part in the exit.
     pub(crate) fn judge(&self, part: KvmPart) -> Held {
         if part.others == Others::Nobody {
             return Held::default();

@@ -1,4 +1,4 @@
-//! Visibility of a run: which shares it knows, and which are unknown.
+//! Visibility of a run: the shares whose time the run knows.
 
 use vmnoise_events::{ActivityKind, MeasuringCommand, RunFacts, Share, ShareMap, Witnesses};
 
@@ -22,16 +22,18 @@ struct HostVisibility {
     is_last: bool,
 }
 
-/// Coverage of one gap by the host of a guest.
+/// Coverage of one gap by the recording of the guest's host.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum HostCoverage {
-    /// No coverage: the host did not record, the vCPU was not there, or its clock is unknown.
+    /// No coverage: the host did not record, the vCPU was not on this host, or the vCPU's clock is
+    /// unknown.
     None,
-    /// The host reported its exits. `is_whole` says that no record of either kernel can be missing.
+    /// The host reported its exits. `is_whole` is true if no record of either kernel can be
+    /// missing.
     Host { is_whole: bool },
 }
 
-/// Returns the share of the net time of an activity.
+/// Returns the share to which the net time of an activity belongs.
 pub fn share_of(workload: MeasuringCommand, kind: ActivityKind) -> Share {
     match workload.is_witnessed_by_host() {
         true => share_of_host(kind),
@@ -63,7 +65,7 @@ pub(crate) fn share_of_host(kind: ActivityKind) -> Share {
     }
 }
 
-/// Returns whether these probes on the host of a vCPU see all time that it lost to a share.
+/// Returns whether these probes on the host see all time that a vCPU lost to this share.
 pub(crate) fn host_sees(share: Share, witnesses: &Witnesses) -> bool {
     match share {
         Share::Preempted | Share::Throttled | Share::Blocked | Share::Halted => witnesses.sched,
@@ -94,7 +96,7 @@ impl Visibility {
         }
     }
 
-    /// Returns the visibility with the recording of the guest's host.
+    /// Returns the visibility of a guest's run that is joined with its host's recording.
     pub(crate) fn beside(self, host: &RunFacts) -> Self {
         Self {
             host: Some(HostVisibility {
@@ -106,7 +108,7 @@ impl Visibility {
         }
     }
 
-    /// Returns whether there is a recording of the host.
+    /// Returns whether the run is joined with a recording of the host.
     pub(crate) fn is_joined(&self) -> bool {
         self.host.is_some()
     }
@@ -117,8 +119,8 @@ impl Visibility {
         self.host.is_some_and(counts)
     }
 
-    /// Returns whether the host sees KVM's work, and so every time in which a vCPU is not in its
-    /// guest.
+    /// Returns whether the host sees KVM's work. The host then sees all time in which a vCPU is not
+    /// in its guest.
     pub(crate) fn host_sees_kvm(&self) -> bool {
         self.host.is_some_and(|host| host.witnesses.kvm_exit)
     }
@@ -133,8 +135,8 @@ impl Visibility {
         })
     }
 
-    /// Returns the visibility without an anchor that joins the clocks of gaps and activities. Only
-    /// the steal clock remains, because each gap contains its reading.
+    /// Returns the visibility of a run without anchors. Gaps and activities then have no common
+    /// clock. Only the steal clock remains, because each gap contains its reading.
     pub(crate) fn undated(self) -> Self {
         let steal_clock = self.witnesses.steal_clock;
         Self {
@@ -146,7 +148,7 @@ impl Visibility {
         }
     }
 
-    /// Returns the share of the net time of an activity.
+    /// Returns the share to which the net time of an activity belongs.
     pub(crate) fn share_of(&self, kind: ActivityKind) -> Share {
         share_of(self.workload, kind)
     }
@@ -166,7 +168,7 @@ impl Visibility {
         self.witnesses.run_delay
     }
 
-    /// Returns whether nothing of this kernel is seen, so that the residual may be anybody's.
+    /// Returns whether no probe sees this kernel. The residual may then belong to any layer.
     pub(crate) fn sees_nothing(&self) -> bool {
         self.witnesses.see_nothing()
     }
@@ -181,13 +183,13 @@ impl Visibility {
         !self.workload.is_witnessed_by_host()
     }
 
-    /// Returns whether gaps are derived from the activities of a thread, because no workload
-    /// observes them.
+    /// Returns whether gaps are derived from the activities of a thread. No workload then observes
+    /// the gaps.
     pub(crate) fn is_observed(&self) -> bool {
         self.workload == MeasuringCommand::Observed
     }
 
-    /// Returns whether the workload is periodic tasks, which observe no gaps.
+    /// Returns whether the workload consists of periodic tasks, which observe no gaps.
     pub(crate) fn is_timer(&self) -> bool {
         self.workload == MeasuringCommand::Timerlat
     }
@@ -203,7 +205,7 @@ impl Visibility {
     }
 
     /// Returns whether the residual may belong to an unwatched layer: one below this machine, an
-    /// invisible KVM, or this kernel itself. `is_unposted` says that no posted interrupt came.
+    /// invisible KVM, or this kernel itself. `is_unposted` is true if no posted interrupt came.
     pub(crate) fn is_blind(&self, is_unposted: bool) -> bool {
         let hides_kvm = self.workload == MeasuringCommand::Microvm && !self.sees_kvm();
         self.below_unwitnessed || hides_kvm || self.is_blind_itself(is_unposted)
@@ -223,7 +225,8 @@ impl Visibility {
         self.witnesses.kvm_run && self.witnesses.kvm_exit
     }
 
-    /// Returns whether a share of 0 means "none" in a gap that the host's recording covers.
+    /// Returns whether a time of 0 means that nothing was lost to this share, for a gap that the
+    /// host's recording covers.
     fn knows_beside(&self, share: Share) -> bool {
         let Some(HostVisibility { witnesses, .. }) = self.host else {
             return false;
@@ -236,13 +239,15 @@ impl Visibility {
         }
     }
 
-    /// Returns the known values of these sums: a value is known if it is not 0, or if 0 would mean
-    /// "none". `is_reported` says that the host reported a part of them.
+    /// Returns the known values of these sums. A value is known if it is not 0, or if 0 means that
+    /// nothing was lost to its share. `is_reported` is true if the host reported a part of the
+    /// sums.
     pub(crate) fn known(&self, ns: &ShareMap<u64>, is_reported: bool) -> ShareMap<Option<u64>> {
         ns.known(|share| self.knows(share) || is_reported && self.knows_beside(share))
     }
 
-    /// Returns whether a share of 0 means "none" and not "not seen".
+    /// Returns whether a time of 0 means that nothing was lost to this share, and not that no probe
+    /// could see a loss.
     fn knows(&self, share: Share) -> bool {
         let is_microvm = self.workload == MeasuringCommand::Microvm;
         if self.is_timer() {

@@ -1,4 +1,4 @@
-//! Queue of gaps, wake-ups and exits that are not over, or have no final place on the clock yet.
+//! Queue of gaps, wake-ups and exits that have not ended, or whose final time is not known yet.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
@@ -9,17 +9,18 @@ pub(crate) trait Lasting {
     fn end(&self) -> u64;
 }
 
-/// Waiting items. A pass costs only the items that arrived and that it takes, not those that
-/// continue to wait. A stream may have any number of passes, and leave any number waiting.
+/// Waiting items. A pass visits only items that have arrived since the last pass and items that it
+/// takes, not the items that continue to wait. A stream may have any number of passes and of
+/// waiting items.
 #[derive(Debug)]
 pub(crate) struct Waiting<T> {
-    /// Items since the last pass.
+    /// Items that have arrived since the last pass.
     arrived: Vec<T>,
-    /// Items that passes left, by end; a number distinguishes those that end together.
+    /// Items that earlier passes left, by end. A number distinguishes items that end together.
     left: BTreeMap<(u64, u64), T>,
     numbers: u64,
-    /// Start and end of each waiting item, the first start on top. Entries below the top may be
-    /// gone.
+    /// Start and end of each waiting item, with the earliest start on top. Entries below the top
+    /// may belong to items that were taken.
     begins: BinaryHeap<Reverse<(u64, u64)>>,
 }
 
@@ -43,8 +44,9 @@ impl<T: Lasting> Waiting<T> {
         self.arrived.is_empty() && self.left.is_empty()
     }
 
-    /// Takes the items that are due, ordered by start, then end. `due_at` returns the time of an
-    /// end, if it is final. If an end is due, every earlier end is due too, and it stays due.
+    /// Takes the items that are due, each with the time of its end. The items are ordered by start,
+    /// then end. `due_at` returns the time of an end if this time is final. If an end is due, every
+    /// earlier end is due too, and a due end stays due.
     pub(crate) fn take(&mut self, due_at: impl Fn(u64) -> Option<u64>) -> Vec<(T, u64)> {
         let mut due = Vec::with_capacity(self.arrived.len());
         while let Some(first) = self.left.first_entry()
@@ -71,7 +73,7 @@ impl<T: Lasting> Waiting<T> {
         due
     }
 
-    /// Returns the first start of the items that the last pass left.
+    /// Returns the earliest start of the items that the last pass left.
     pub(crate) fn first_begin(&self) -> Option<u64> {
         self.begins.peek().map(|Reverse((begin, _))| *begin)
     }
@@ -86,7 +88,7 @@ impl<T: Lasting> Waiting<T> {
         left.chain(arrived.filter_map(move |item| due_at(item.end())))
     }
 
-    /// Forgets items that ended later.
+    /// Forgets the items that end after `end`.
     pub(crate) fn forget_after(&mut self, end: u64) {
         self.arrived.retain(|item| item.end() <= end);
         self.left.retain(|(its, _), _| *its <= end);

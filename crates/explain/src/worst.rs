@@ -1,11 +1,11 @@
-//! Keeps the longest gaps or wake-ups of a run, and the first that reached a limit.
+//! Keeps the longest gaps or wake-ups of a run, and the first gap or wake-up that reached a limit.
 
 use std::cmp::Reverse;
 
 use crate::interval::Interval;
 use crate::longest::Longest;
 
-/// Rank by length; among equals, the earlier one ranks higher.
+/// Rank of an interval by length. Of two equally long intervals, the earlier one ranks higher.
 pub(crate) type Rank = (u64, Reverse<u64>, Reverse<u32>);
 
 pub(crate) fn rank(interval: &Interval) -> Rank {

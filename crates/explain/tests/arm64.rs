@@ -1,5 +1,5 @@
-//! Exits of an arm64 guest, as tracefs reported them in an emulated machine, are summed up as
-//! any others: nothing here knows of x86.
+//! Tests that exits of an arm64 guest, as tracefs reported them in an emulated machine, are added
+//! up like all other exits. The code under test does not depend on x86.
 
 use std::collections::BTreeMap;
 
@@ -11,7 +11,7 @@ use vmnoise_explain::summarize_exits;
 
 const TRACE: &str = include_str!("../../events/tests/arm64/trace");
 
-/// Time of a line (`3.312807:`), nanoseconds.
+/// Returns the time of a line (`3.312807:`), in nanoseconds.
 fn time_ns(line: &str) -> u64 {
     let seconds = line.split_whitespace().nth(3).unwrap();
     let (seconds, micros) = seconds.trim_end_matches(':').split_once('.').unwrap();
@@ -26,7 +26,7 @@ fn reason(line: &str) -> ExitReason {
     ExitReason::arm64(if trapped { 2 } else { 0 }, class)
 }
 
-/// Every exit that the trace has whole: from `kvm_exit` to the next `kvm_entry`.
+/// Returns every exit that is complete in the trace: from `kvm_exit` to the next `kvm_entry`.
 fn exits() -> Vec<Exit> {
     let mut exits = Vec::new();
     let mut begun: Option<(u64, ExitReason)> = None;
@@ -118,7 +118,8 @@ fn each_exit_is_counted_once_under_the_name_that_the_kernel_printed() {
         summary.vms[0].vcpus[0].clone()
     };
     let vcpu = summarize(&[]);
-    // As `grep -c` counts the trace, but for the guest's last exit, from which none returns.
+    // These numbers are those of `grep -c` in the trace, except for the guest's last exit, which
+    // never returns.
     let counted: BTreeMap<&str, u64> = vcpu
         .reasons
         .iter()

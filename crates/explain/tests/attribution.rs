@@ -1,4 +1,4 @@
-//! Who gets the blame in situations one can draw on paper.
+//! Tests the attribution of gaps in situations that can be drawn on paper.
 
 use crate::streams::{
     activity, anchor, explain, facts, finish, gap, in_a_machine, parts, polling_in_a_machine,
@@ -12,7 +12,7 @@ use vmnoise_events::{
 
 type Parts = Vec<(Share, Option<u32>, u64)>;
 
-/// The parts of one gap from 1000 to 2000.
+/// Returns the parts of one gap from 1000 to 2000.
 fn budget_of(facts: &RunFacts, gap: Gap, activities: &[Event]) -> Parts {
     let names = (0..10).map(|id| source(id, &format!("source:{id}")));
     let mut events: Vec<Event> = names.chain([anchor(0), anchor(10_000)]).collect();
@@ -100,7 +100,7 @@ fn steal_is_what_no_witnessed_wait_explains() {
         stolen(300, &[]),
         [(Share::HvOrHw, None, 700), (Share::Steal, None, 300)]
     );
-    // The interrupt inside the wait is part of the clock's 300, too.
+    // The interrupt inside the wait is part of the clock's 300 ns, too.
     let waits = [
         activity(Thread, 1000, 1250, 1),
         activity(Irq, 1100, 1200, 2),
@@ -186,11 +186,11 @@ fn hardware_is_named_only_where_every_layer_is_watched() {
         |facts| facts.witnesses.nmi = false,
         |facts| facts.witnesses.sched = false,
     ];
-    // Interrupts that nobody sees.
+    // Changes that hide interrupts.
     let hidden: [Change; 3] = [
         |facts| facts.witnesses.hides_vectors = true,
         |facts| facts.host.posted_interrupts = Some(true),
-        // A recording that does not say, of a machine that could.
+        // This recording does not have the fact, but its machine could have posted interrupts.
         |facts| facts.host.kvm_module = Some("kvm_intel".into()),
     ];
     let of_kvm: [Change; 2] = [
@@ -221,7 +221,8 @@ fn hardware_is_named_only_where_every_layer_is_watched() {
             assert_eq!(residual(change, workload), Share::HvOrHw, "{place}");
         }
     }
-    // A vCPU leaves its guest for each of them, and that is an exit; a polling thread stays where it is.
+    // A vCPU leaves its guest for each of these interrupts, which is an exit. A polling thread
+    // stays on its CPU.
     for (place, change) in hidden.into_iter().enumerate() {
         assert_eq!(
             residual(change, MeasuringCommand::Osnoise),
@@ -249,7 +250,7 @@ fn hardware_is_named_only_where_every_layer_is_watched() {
     }
 }
 
-/// Posted interrupts have no tracepoint, and /proc/interrupts counts them.
+/// Posted interrupts have no tracepoint, but /proc/interrupts counts them.
 #[test]
 fn where_no_posted_interrupt_came_a_residual_may_be_the_hardwares() {
     let reading = |count, from_mono_ns| {
@@ -282,7 +283,8 @@ fn where_no_posted_interrupt_came_a_residual_may_be_the_hardwares() {
         residual(&[reading(5, 900), reading(6, 2_000)]),
         Share::HvOrHw
     );
-    // One that was not over as the gap began, and one that began before its end.
+    // The first reading had not ended when the gap began. The second reading began before the gap
+    // ended.
     assert_eq!(
         residual(&[reading(5, 990), reading(5, 2_000)]),
         Share::HvOrHw
@@ -293,7 +295,8 @@ fn where_no_posted_interrupt_came_a_residual_may_be_the_hardwares() {
     );
 }
 
-/// Without BPF the scheduler still says how long the thread waited, and nobody says for whom.
+/// Without BPF, the scheduler still counts how long the thread waited, but does not show for which
+/// thread.
 #[test]
 fn without_bpf_a_wait_is_another_threads_and_the_rest_is_nobodys() {
     let mut facts = in_a_machine();
@@ -332,7 +335,7 @@ fn without_bpf_a_wait_is_another_threads_and_the_rest_is_nobodys() {
     };
     assert_eq!((source.share, &*source.name), (thread, "unknown"));
     assert_eq!((source.count, source.max_ns), (2, 1000));
-    // Where switches are seen, the count says nothing that they do not.
+    // If switches are seen, the run delay adds nothing.
     facts.witnesses.sched = true;
     facts.witnesses.run_delay = false;
     let (budgets, _) = explain(&facts, &events);
@@ -349,7 +352,7 @@ fn kvm_does_not_swallow_what_nobody_explains() {
     ];
     let plain = (0..200).map(|n| 1000 * n);
     events.extend(plain.map(|start| activity(Exit, start, start + 100, 0)));
-    // 300 ns of exit around a tick of 50, where plain exits take 100.
+    // An exit of 300 ns contains a tick of 50 ns. Plain exits take 100 ns.
     events.push(activity(Exit, 500_000, 500_350, 0));
     events.push(activity(Irq, 500_100, 500_150, 1));
     events.extend([Event::Gap(gap(500_000, 500_350)), finish()]);
@@ -370,7 +373,7 @@ fn kvm_does_not_swallow_what_nobody_explains() {
     assert_eq!(names[0], (Share::Unexplained, "msr_write"));
 }
 
-/// The parts of a 4.02 ms gap, 4 ms of which the hypervisor took.
+/// Returns the parts of a gap of 4.02 ms, of which the hypervisor took 4 ms.
 fn budget_of_minus_steal(facts: &RunFacts, activities: &[Event]) -> Parts {
     let mut events = vec![source(0, "local_timer:236"), source(1, "kworker/1:1:77")];
     events.extend([anchor(0), anchor(10_000_000)]);
@@ -428,7 +431,7 @@ fn steal_beyond_that_of_activities_comes_out_of_the_rest() {
     );
 }
 
-/// The host's clock shows what a machine below took from the host, not from the guest.
+/// The host's steal clock shows time that a machine below took from the host, not from the guest.
 #[test]
 fn steal_inside_the_hosts_activities_is_nobodys_below() {
     let mut facts = in_a_machine();
@@ -481,7 +484,7 @@ fn a_polling_thread_blames_its_own_kernel() {
 
 #[test]
 fn where_records_were_lost_the_hardware_is_not_blamed() {
-    // As a recorder tells it: what was lost comes before the watermark that passes it.
+    // This is the order of a recorder: a loss comes before the watermark behind it.
     let events = [
         anchor(0),
         anchor(1_000_000),

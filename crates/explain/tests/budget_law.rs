@@ -1,5 +1,5 @@
-//! The law over arbitrary streams: whatever a stream holds, budgets add up, shares
-//! add up to the noise, nothing panics, and the same stream gives the same result.
+//! Tests the law of gaps with arbitrary streams. For any stream, budgets add up, shares add up to
+//! the noise, nothing panics, and the same stream gives the same result.
 
 use proptest::prelude::*;
 use proptest::test_runner::TestRunner;
@@ -12,13 +12,13 @@ use vmnoise_events::{
 use crate::laws::gaps::obeys_the_law;
 use crate::streams;
 
-/// Random words from which one event is made: which, on which CPU, and four values.
+/// Random words from which one event is made: the kind of event, its CPU, and four values.
 type Words = (u8, u8, [u32; 4]);
 
-/// How far a stream's times reach. Half of them are small, so that they collide.
+/// Range of a stream's times. Half of the times are small, so that they collide.
 #[derive(Clone, Copy)]
 struct Times {
-    /// Up to both ends of a u64, by clocks that bend at will.
+    /// Whether times extend to both ends of a u64, with clocks that bend at will.
     extreme: bool,
 }
 
@@ -52,7 +52,7 @@ impl Times {
         }
     }
 
-    /// A span that mostly runs forward.
+    /// Returns a start and an end, which mostly lies after the start.
     fn span(self, a: u32, b: u32) -> (u64, u64) {
         let start = self.at(a);
         if b.is_multiple_of(5) {
@@ -63,7 +63,7 @@ impl Times {
     }
 }
 
-/// What a host may say, true or not; parts of it collide with what it said before.
+/// Returns any frame of a host, possible or not. Parts of the frame collide with earlier frames.
 fn frame(times: Times, [a, b, c, d]: [u32; 4]) -> HostFrame {
     let (from_tsc, until_tsc) = times.span(a, b);
     HostFrame {
@@ -152,7 +152,7 @@ fn event(times: Times, (which, cpu, [a, b, c, d]): Words) -> Event {
     }
 }
 
-/// Any set of witnesses, on bare metal or in a machine.
+/// Returns the facts of a run with any set of probes, on bare metal or in a machine.
 fn facts(bits: u16) -> RunFacts {
     let mut facts = streams::facts();
     let bit = |n: u16| bits >> n & 1 == 1;
@@ -196,7 +196,7 @@ proptest! {
     }
 }
 
-/// As many exits as it takes to know what KVM usually takes of one, and then any stream.
+/// The stream begins with as many exits as show KVM's usual time. Then any events follow.
 #[test]
 fn holds_after_a_hundred_exits() {
     let default = ProptestConfig::default();
@@ -228,8 +228,8 @@ fn holds_after_a_hundred_exits() {
         .unwrap_or_else(|failure| panic!("{failure}"));
 }
 
-/// Fewer streams than PROPTEST_CASES asks for: a histogram that reaches this far is
-/// slow to walk in a debug build.
+/// Tries fewer streams than PROPTEST_CASES, because a histogram with such long lengths is slow to
+/// read in a debug build.
 #[test]
 fn holds_at_the_ends_of_the_clocks() {
     let default = ProptestConfig::default();

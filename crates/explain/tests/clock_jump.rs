@@ -1,4 +1,4 @@
-//! A recording whose TSC goes back: what comes after has no place in time, and is not trusted.
+//! Tests a recording whose TSC goes back. Later events have no known time, and are not trusted.
 
 use crate::streams::{activity, anchor, explain, facts, finish, gap};
 use vmnoise_events::*;
@@ -6,7 +6,7 @@ use vmnoise_explain::ClockJumps;
 
 const MS: u64 = 1_000_000;
 
-/// A reading of both clocks, `back` cycles behind.
+/// Returns a reading of both clocks, with the TSC `back` cycles behind.
 fn anchor_behind(mono_ns: u64, back: u64) -> Event {
     let tsc = mono_ns - back;
     Event::Anchor(Anchor {
@@ -25,8 +25,8 @@ fn tally(last_tsc: u64) -> Event {
     })
 }
 
-/// One drain of 20 ms that ends then, with a gap in its middle that an interrupt made; the TSC is
-/// `back` behind.
+/// Returns the events of one drain of 20 ms that ends at `end_ns`. An interrupt makes a gap in its
+/// middle. The TSC is `back` cycles behind.
 fn drain(end_ns: u64, back: u64) -> Vec<Event> {
     let at_ns = end_ns - 10 * MS;
     let observed = gap(at_ns - back, at_ns - back + 3_000);
@@ -65,7 +65,7 @@ fn after_the_tsc_went_back_nothing_is_trusted() {
     for budget in &budgets {
         assert_eq!(budget.parts[0].share, Share::HostIrq, "{budget:?}");
     }
-    // The last anchor before.
+    // This is the time of the last anchor before the jump.
     assert_eq!(summary.tsc_went_back_at_ns, Some(120 * MS));
     assert_eq!(summary.cpus[0].runtime_ns, Some(120 * MS));
     assert_eq!(summary.lost_events, 2, "what is said of the run counts");
@@ -75,7 +75,8 @@ fn after_the_tsc_went_back_nothing_is_trusted() {
 #[test]
 fn a_gap_that_no_anchor_dates_is_not_trusted_either() {
     let mut events = run(70 * MS);
-    // Told with the sixth drain, and observed after its reading of the clocks.
+    // This gap is reported with the sixth drain, but was observed after the drain's reading of the
+    // clocks.
     let jump = events
         .iter()
         .rposition(|event| matches!(event, Event::Watermark(mono_ns) if *mono_ns == 219 * MS));
@@ -110,7 +111,8 @@ fn wake_ups_after_it_are_not_trusted() {
     assert!(summary.tsc_went_back_at_ns.is_some());
 }
 
-/// As `run`, but with the seventh drain the TSC is `ahead` cycles ahead, as in a guest that was paused.
+/// Returns events like [`run`], but from the seventh drain on the TSC is `ahead` cycles ahead, as
+/// in a guest that was paused.
 fn run_ahead(ahead: u64) -> Vec<Event> {
     let at = |ns: u64, number: u64| if number > 6 { ns + ahead } else { ns };
     let mut events = vec![anchor(100 * MS)];
@@ -129,7 +131,7 @@ fn run_ahead(ahead: u64) -> Vec<Event> {
             Event::Watermark(end_ns - MS),
         ]);
     }
-    // The pause itself, which the workload saw.
+    // This gap is the pause itself, which the workload observed.
     events.push(Event::Gap(gap(221 * MS, 221 * MS + 5_000 + ahead)));
     events.push(finish());
     events
@@ -142,7 +144,7 @@ fn around_a_jump_no_gap_is_explained() {
     assert_eq!(plain.len(), 11);
 
     let (budgets, summary) = explain(&facts(), &run_ahead(10 * S));
-    // The seventh lies between the two readings around the jump, and so does the pause.
+    // The seventh gap and the pause lie between the two readings around the jump.
     let starts = budgets.iter().map(|budget| budget.start_mono_ns / MS);
     let truth = [110, 130, 150, 170, 190, 210, 250, 270, 290];
     assert_eq!(starts.collect::<Vec<_>>(), truth);

@@ -1,4 +1,4 @@
-//! The counts of osnoise and the columns of a guest, for the run and each period.
+//! Tests the counts of osnoise and the columns of a guest, for the run and for each period.
 
 use crate::streams::{activity, anchor, explain, facts, finish, gap, polling_in_a_machine, source};
 use vmnoise_events::ActivityKind::{Irq, Softirq, Vmm};

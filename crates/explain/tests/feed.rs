@@ -1,5 +1,5 @@
-//! What a host reports while its guest measures: whose it is, what lies between two frames,
-//! what cannot be true, and what it leaves to the hardware.
+//! Tests the reports of a host while its guest measures: the CPU that they concern, the difference
+//! of two frames, impossible frames, and the time that remains for the hardware.
 
 use crate::streams::{activity, anchor, explain, finish, gap, polling_in_a_machine, source};
 use vmnoise_events::ActivityKind::Irq;
@@ -9,14 +9,15 @@ use vmnoise_events::{
 };
 use vmnoise_explain::{CpuSummary, Explainer, GuestColumns, PeriodLine, Summary};
 
-/// CPU 1 is vCPU 5; times are nanoseconds on every clock.
+/// Returns the facts of a guest whose CPU 1 is vCPU 5. Times are nanoseconds on every clock.
 fn guest() -> RunFacts {
     let mut facts = polling_in_a_machine();
     facts.host.apic_ids = vec![(0, 3), (1, 5)];
     facts
 }
 
-/// `exits` of 10 ns each in KVM, every fourth in the VMM for another 5 ns.
+/// Returns a frame with `exits` exits. Each exit takes 10 ns in KVM, and every fourth exit another
+/// 5 ns in the VMM.
 fn frame(from_tsc: u64, until_tsc: u64, exits: u64) -> HostFrame {
     HostFrame {
         vcpu: 5,
@@ -48,7 +49,7 @@ fn tally(last_tsc: u64) -> Event {
     })
 }
 
-/// What comes up to this time, but the frames.
+/// Returns the events up to this time, except for frames.
 fn tick(at: u64) -> [Event; 3] {
     [anchor(at), tally(at), Event::Watermark(at)]
 }
@@ -60,7 +61,8 @@ fn gap_at(start_tsc: u64, dur_ns: u64) -> Event {
     })
 }
 
-/// Feeds each frame when its time has come, a period long each.
+/// Passes each frame to an explainer when its time has come. The time from one frame to the next is
+/// a period.
 fn periods(facts: &RunFacts, frames: &[HostFrame]) -> (Vec<PeriodLine>, Summary) {
     let mut explainer = Explainer::new(facts);
     let mut take = |event: &Event| explainer.push(event, &mut |_| {});
@@ -96,12 +98,13 @@ fn a_period_has_what_its_frames_count_beyond_those_before() {
         frame(200, 4_000, 60),
     ];
     let (lines, summary) = periods(&guest(), &frames);
-    // The first counts from before the run: it is where the second begins.
+    // The first frame counts from before the run, so the second frame is the first with a
+    // difference.
     assert_eq!(exits(&lines), [None, Some(4), Some(16)]);
     let columns = GuestColumns {
         steal_ns: Some(0),
         virt_ns: Some(16 * 10 + 4 * 5),
-        // No gap without an interrupt, and so none of the hardware's.
+        // No gap is without an interrupt, so the hardware took no time.
         hw_noise_ns: Some(0),
         light_exits: Some(12),
         heavy_exits: Some(4),
@@ -117,7 +120,7 @@ fn a_period_has_what_its_frames_count_beyond_those_before() {
         (2_000, 200 + 5 * 5)
     );
     assert_eq!(reported.shares_ns[Share::Preempted], Some(20));
-    // What it had meanwhile beside the steal clock is no VIRT, and no exit is a reload.
+    // Time that the host took apart from exits is not part of VIRT, and an exit is not a reload.
     assert_eq!(cpu_of(&summary).guest_columns.heavy_exits, Some(5));
     assert_eq!(cpu_of(&summary).guest_columns.virt_ns, Some(225));
 }
@@ -291,7 +294,8 @@ fn names_are_those_of_the_run_and_lists_that_were_cut_claim_no_more_than_is_cert
                 reason("hlt", 9, 0),
                 reason("cpuid", 3, 20),
             ],
-            // The list holds two: `b` fell out, `c` may have had up to 30 before.
+            // The list holds two names. `b` is no longer listed, and `c` may have had up to 30
+            // before.
             culprits: vec![culprit("c", 95), culprit("a", 91)],
             ..frame(200, 3_000, 44)
         },
@@ -317,8 +321,8 @@ fn names_are_those_of_the_run_and_lists_that_were_cut_claim_no_more_than_is_cert
     assert_eq!((host.reasons, host.culprits), (None, None));
 }
 
-/// Bare gaps of 100, 50 and 30 ns and one with an interrupt, between two frames with this
-/// many exits.
+/// Returns the result for bare gaps of 100, 50 and 30 ns and one gap with an interrupt, between two
+/// frames with this many exits.
 fn hardware(exits: u64, change: impl Fn(&mut HostFrame)) -> (u64, Option<u64>, Option<u64>) {
     let mut frame = frame(1_500, 3_000, exits);
     change(&mut frame);
@@ -331,13 +335,14 @@ fn hardware(exits: u64, change: impl Fn(&mut HostFrame)) -> (u64, Option<u64>, O
         gap_at(1_800, 50),
         gap_at(2_000, 30),
         gap_at(2_500, 60),
-        // Outside, and partly: one may hold an exit that is not counted here.
+        // One gap lies outside of the span, and one partly. They may hold an exit that this span
+        // does not count.
         gap_at(1_450, 10),
         gap_at(1_490, 20),
         anchor(2_900),
         tally(2_900),
         Event::Watermark(2_900),
-        // When it reports these gaps, most are long explained.
+        // When the frame reports this time, most of these gaps are already explained.
         gap_at(2_990, 20),
         anchor(3_100),
         tally(3_100),
@@ -437,9 +442,9 @@ fn tasks_that_sleep_are_reported_and_the_hardware_is_left_out() {
         (reported.exits, reported.light, reported.heavy),
         (16, Some(12), 4)
     );
-    // Who sleeps observes no gap, and has nothing to hold against the exits.
+    // A sleeping task observes no gaps, so there are no gaps to compare with the exits.
     assert_eq!((reported.hw_at_least_ns, reported.hw_at_most_ns), (0, None));
-    // Without a frame nothing is known.
+    // Without a difference between frames, nothing is known.
     let (lines, summary) = periods(&facts, &frames[..1]);
     assert_eq!(exits(&lines), [None]);
     assert_eq!(cpu_of(&summary).host, None);

@@ -1,5 +1,5 @@
-//! What the interference counters add to the activities: whether a gap was touched
-//! at all, whether all that touched it is there, and what no gap shows.
+//! Tests what the interference counters add to the activities: whether an interference touched a
+//! gap, whether all activities of the gap are known, and interferences outside of gaps.
 
 use crate::streams::{
     activity, anchor, explain, facts, finish, gap, gap_of, parts, polling_in_a_machine, source,
@@ -51,10 +51,10 @@ fn a_counter_that_stood_still_is_hardware() {
     assert_eq!(summary.cpus[0].incomplete_gaps, Some(0));
     assert_eq!(lost_of(&summary.worst[0]), Some(0));
 
-    // An interrupt that only seems to reach in, by the error of the clocks.
+    // This interrupt seems to reach into the gap only because of the error of the clocks.
     let (_, summary) = one_gap(&polling(), 0, &[activity(Irq, 900, 1001, 0)]);
     assert_eq!(summary.cpus[0].interference.hw, Some(1));
-    // No interference, but the thread was kept from running.
+    // There is no interference, but the thread was kept from running.
     let (_, summary) = one_gap(&polling(), 0, &[activity(Throttled, 1000, 1900, 0)]);
     assert_eq!(summary.cpus[0].interference.hw, Some(0));
 }

@@ -1,5 +1,5 @@
-//! What is too short for the bound of the clock gets no culprit of the host: a clock that is wrong
-//! by less than its bound would name a neighbour's.
+//! Tests that a time that is too short for the error bound of the clock gets no culprit of the
+//! host. A clock that is wrong by less than its bound would name the culprit of a neighbouring gap.
 
 use crate::streams::clocks::Dice;
 use crate::streams::joins::{ALL, join, obeys_the_law};
@@ -11,31 +11,33 @@ use vmnoise_explain::{JoinedRun, Pairs};
 
 const US: u64 = 1_000;
 const MS: u64 = 1_000_000;
-/// How far the recorded clock is off.
+/// Error of the recorded clock.
 const OFF_NS: u64 = 50 * US;
-/// Short gaps are so far apart: by a clock that is off, each meets the exit of its neighbour.
+/// Time between the starts of short gaps. With a wrong clock, each short gap meets the exit of its
+/// neighbour.
 const APART_NS: u64 = OFF_NS;
-/// Of each round.
+/// Number of short gaps in each round.
 const SHORT: u64 = 4;
 const ROUNDS: u64 = 30;
 const WHO: [&str; SHORT as usize] = ["a:1", "b:2", "c:3", "d:4"];
 
-/// When each round begins: no other offset of the clock fits as well.
+/// Returns the start of each round. With these starts, no other offset of the clock fits as well.
 fn rounds() -> impl Iterator<Item = u64> {
     let mut dice = Dice(7);
     (0..ROUNDS).map(move |round| 200 * MS + round * 40 * MS + dice.roll(0, 30 * MS))
 }
 
-/// An exit in which this task had the CPU.
+/// Returns an exit in which this task had the CPU.
 fn preempted(start_ns: u64, end_ns: u64, name: &str) -> ExitScene {
     ExitScene::new(INTR, start_ns, end_ns)
         .kept(VcpuIntervalKind::Waiting, start_ns + 100, end_ns - 100)
         .host(1, ActivityKind::Thread, name, start_ns + 100, end_ns - 100)
 }
 
-/// A guest on bare metal, both clocks alike. Each round has a long gap whose exit could lie 60 us
-/// earlier or later, and so many short ones, each with an exit of another task: of 4.6 us, which
-/// had to be observed from the threshold on.
+/// Returns the recordings of a guest on bare metal, with equal clocks on both sides. Each round has
+/// a long gap, whose exit could lie 60 us earlier or later. It also has `short(round)` short gaps,
+/// each with an exit of another task. These exits take 4.6 us, which the guest must observe from
+/// this threshold on.
 fn recorded(off_ns: i64, threshold_ns: u64, short: impl Fn(usize) -> u64) -> RecordedPair {
     let plain = RecordingPlan::plain().record();
     let mut guest_facts = plain.guest_facts;
@@ -105,7 +107,7 @@ fn recorded(off_ns: i64, threshold_ns: u64, short: impl Fn(usize) -> u64) -> Rec
     }
 }
 
-/// A stream that is drained each 20 ms.
+/// Returns a stream that is drained each 20 ms.
 fn drained(
     first: Vec<Event>,
     mut reported: Vec<(u64, Event)>,
@@ -147,7 +149,7 @@ fn is_hosts(share: Share) -> bool {
 fn a_clock_that_is_off_by_less_than_its_bound_names_no_neighbour() {
     for off_ns in [OFF_NS, 0] {
         let (bound_ns, run) = joined(off_ns);
-        // The exits of long gaps have 60 us on either side, those of short ones are not tested.
+        // The exits of long gaps have 60 us on either side. The exits of short gaps are not tested.
         let room_ns = 60 * US + off_ns;
         assert!((room_ns..room_ns + 100).contains(&bound_ns), "{bound_ns}");
         let (short, long): (Vec<_>, Vec<_>) =
@@ -164,7 +166,7 @@ fn a_clock_that_is_off_by_less_than_its_bound_names_no_neighbour() {
             );
             assert_ne!(tree.residual, Share::Hw, "{tree:?}");
         }
-        // Half of what is named at least is there by every clock within the bound.
+        // At least half of each named time is in the gap for every clock within the bound.
         for tree in long {
             let named = tree
                 .of
@@ -175,8 +177,9 @@ fn a_clock_that_is_off_by_less_than_its_bound_names_no_neighbour() {
             assert_eq!(named.source.as_deref(), Some("long:9"));
         }
         let joined = &run.joined;
-        // The first gap, a long one, begins before the first exit, and the last one, a short one, ends after the last:
-        // the host did not see the vCPU there. By the clock that is off the last gap is over before that.
+        // The first gap is long and begins before the first exit. The last gap is short and ends
+        // after the last exit. The host did not see the vCPU there. With the wrong clock, the last
+        // gap ends earlier.
         let unseen = u64::from(off_ns == 0);
         let (long, short) = (ROUNDS - 1, ROUNDS * SHORT - unseen);
         assert_eq!(joined.witnessed, long + short);
@@ -184,14 +187,15 @@ fn a_clock_that_is_off_by_less_than_its_bound_names_no_neighbour() {
         assert_eq!(joined.unsure.ns, short * 5 * US);
         assert_eq!(joined.unsure.exits, 0);
         assert_eq!(joined.witnessed_ns, (short * 5 + long * 400) * US);
-        // All of the short gaps, and of the long ones what lies outside of their exits.
+        // The short gaps are unexplained, and so is the time of the long gaps outside of their
+        // exits.
         let unexplained_ns = (short * 5 + long * 120) * US;
         assert_eq!(joined.witnessed_unexplained_ns, unexplained_ns);
     }
 }
 
-/// Where the gaps of one round are a train, a clock that is off by a step of it lays all exits of
-/// the train but the last into gaps: so few contradict it that its bound has to reach as far.
+/// If the gaps of one round are a train, a clock that is off by one step of the train maps all its
+/// exits but the last to gaps. So few exits contradict this clock that the bound must include it.
 #[test]
 fn a_train_of_gaps_does_not_hide_how_far_a_clock_is_off() {
     let step_ns = APART_NS as i64;
@@ -208,7 +212,7 @@ fn a_train_of_gaps_does_not_hide_how_far_a_clock_is_off() {
         let bound_ns = bound_ns(off_ns);
         assert!(bound_ns.is_none_or(|ns| ns >= off_ns.unsigned_abs()));
     }
-    // By the right one none contradicts it, and one by any other.
+    // With the right clock, no exit contradicts; with any other clock, one does.
     let right_ns = bound_ns(0).expect("it is right");
     assert!(right_ns < 300, "{right_ns}");
 }

@@ -1,4 +1,4 @@
-//! Joins small enough to be added up by hand: who had what of a gap.
+//! Tests joins that are small enough to be added up by hand.
 
 use crate::streams::by_hand::{at, gap, own, parts, preempted, run, run_with};
 use crate::streams::joined_scenes::{guest_stream, host_stream};
@@ -95,7 +95,7 @@ fn what_the_host_places_is_no_steal_and_taken_off_nothing_twice() {
     assert_eq!(with(4_300, 4_500), (500, 1_700, 1_800));
 }
 
-/// The exit has 6 us of the gap, and its clock is not sure of so little.
+/// The exit takes 6 us of the gap, which is too short for the clock error.
 #[test]
 fn what_the_clock_is_not_sure_of_is_taken_off_nothing_twice_either() {
     let (guest_facts, host_facts, pairs) = plain_of_bound(BOUNDS - 1);
@@ -175,7 +175,7 @@ fn turns_of_a_task_are_counted_and_not_its_pieces() {
 #[test]
 fn a_microvm_that_was_traced_by_itself_is_booked_once() {
     let host = host_stream(&at(vec![preempted()]), &[]);
-    // Its own recording has the same, but a little later.
+    // The microVM's own recording has the same events a little later.
     let own = [
         own(ActivityKind::Exit, 2_040, 8_040, 1),
         own(Thread, 3_040, 7_040, 2),

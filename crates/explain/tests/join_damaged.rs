@@ -1,4 +1,4 @@
-//! No stream makes pass 1 of a join fall over.
+//! Tests that pass 1 of a join survives any stream.
 
 use proptest::collection::vec;
 use proptest::prelude::*;

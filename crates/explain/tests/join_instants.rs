@@ -1,5 +1,5 @@
-//! What the instants prove at which a guest provably ran inside of its gaps: how far its clock can be
-//! off, and that a vCPU is another's whose exits lie over them.
+//! Tests the effect of instants at which a guest provably ran inside of its gaps. They limit how
+//! far the clock can be off, and exclude a vCPU whose exits cover them.
 
 use crate::streams::clocks::Dice;
 use crate::streams::lives::LifeSpan;
@@ -10,8 +10,8 @@ use vmnoise_explain::{Alternative, JoinError, Pairing, PairingVerdict, Pairs, Vc
 const US: u64 = 1_000;
 const MS: u64 = 1_000_000;
 
-/// A guest that works for 10 us after each of its exits; where it `reports`, on an interrupt that begins
-/// 300 ns after the exit ended.
+/// Returns the recordings of a guest that works for 10 us after each of its exits. If `reports` is
+/// true, the guest reports an interrupt that begins 300 ns after the end of the exit.
 fn busy_after_exits(reports: bool) -> RecordedPair {
     let mut pair = RecordingPlan::plain().record();
     let exits = &pair.lives[0].exits;
@@ -44,14 +44,14 @@ fn an_instant_at_which_the_guest_ran_bounds_its_clock() {
         let pairs = pair.matched().expect("the right ones");
         pairs.bound_ns(0).expect("it is paired")
     };
-    // Nothing but its gaps says how soon the guest went on.
+    // Without interrupts, only the gaps show how soon the guest went on.
     let silent_ns = bound_ns(&busy_after_exits(false));
     assert!(silent_ns >= 10 * US, "{silent_ns}");
-    // Its interrupts do, to a few ns of rounding.
+    // With interrupts, the time is known to a few ns of rounding.
     let reporting = busy_after_exits(true);
     let reporting_ns = bound_ns(&reporting);
     assert!((300..330).contains(&reporting_ns), "{reporting_ns}");
-    // By this clock they all lie in exits, though those still lie in gaps.
+    // With this clock, all instants lie in exits, although the exits still lie in gaps.
     let refused = reporting.with_offset(5_000).matched();
     let Err(JoinError::Unpaired(unpaired)) = &refused else {
         panic!("{refused:?}");
@@ -63,7 +63,7 @@ fn an_instant_at_which_the_guest_ran_bounds_its_clock() {
     assert!(unpaired.to_string().contains(said), "{unpaired}");
 }
 
-/// What was found, joined or not.
+/// Returns the pairing, whether or not the recordings were joined.
 fn pairing(outcome: Result<Pairs, JoinError>) -> Pairing {
     match outcome {
         Ok(pairs) => pairs.pairing().clone(),
@@ -72,7 +72,7 @@ fn pairing(outcome: Result<Pairs, JoinError>) -> Pairing {
     }
 }
 
-/// An interrupt of the guest at this instant, in no time.
+/// Returns an interrupt of the guest at this instant that takes no time.
 fn interrupt(at_ns: u64) -> Event {
     Event::Activity(Activity {
         cpu: 0,
@@ -84,7 +84,7 @@ fn interrupt(at_ns: u64) -> Event {
     })
 }
 
-/// The guest ran in the midst of the longest exit of so many gaps.
+/// Returns the pair after the guest ran in the middle of the longest exit of `count` gaps.
 fn contradicted(plan: &RecordingPlan, count: usize) -> VcpuPair {
     let mut pair = plan.record();
     let life = &pair.lives[0];
@@ -103,7 +103,7 @@ fn contradicted(plan: &RecordingPlan, count: usize) -> VcpuPair {
 
 #[test]
 fn an_exit_in_which_the_guest_ran_is_a_test_that_failed() {
-    // Short enough that the odds are not more than are reported.
+    // These recordings are short enough that the odds stay within the printed range.
     let plan = RecordingPlan {
         guest: (100 * MS, 160 * MS),
         host: (50 * MS, 200 * MS),
@@ -119,14 +119,14 @@ fn an_exit_in_which_the_guest_ran_is_a_test_that_failed() {
         (none.exits_tested, none.exits_inside)
     );
     assert_eq!(two.exits_contradicted, 2);
-    // What lies between the two outcomes is (1 - s) (1 - p) / (s p), of which p is one in two at
-    // most, and s one in twenty.
+    // The difference between the two outcomes is (1 - s) (1 - p) / (s p). Here p is at most one in
+    // two, and s one in twenty.
     let swing = (0.95_f64 / 0.05).log10();
     assert!(two.log10_odds <= none.log10_odds - 2.0 * swing, "{two:?}");
 }
 
-/// Each 4 ms a gap of 400 us with one exit in it, which lies anywhere in the gap. Where the guest
-/// `reports`, it ran for 10 us before the exit and after it.
+/// Returns recordings with a gap of 400 us each 4 ms. Each gap has one exit at any place. If
+/// `reports` is true, the guest ran for 10 us before and after the exit.
 fn in_step(reports: bool) -> RecordedPair {
     let mut pair = RecordingPlan::plain().record();
     let mut dice = Dice(3);
@@ -155,7 +155,7 @@ fn in_step(reports: bool) -> RecordedPair {
 
 #[test]
 fn a_clock_that_is_off_by_a_period_is_none_where_the_guest_ran_in_its_exits() {
-    // By the gaps alone it fits as well.
+    // By the gaps alone, another clock fits as well.
     let open = pairing(in_step(false).matched());
     let against = &open.candidates[0].against;
     assert!(matches!(against, Alternative::Clock { .. }), "{against:?}");
@@ -164,7 +164,7 @@ fn a_clock_that_is_off_by_a_period_is_none_where_the_guest_ran_in_its_exits() {
         .matched()
         .expect("no exit lies over an instant");
     assert_eq!(proven.pairs()[0].exits_contradicted, 0);
-    // Off by periods each exit would lie over the instants of another.
+    // With a clock that is off by periods, each exit would cover the instants of another exit.
     for periods in [-3, -1, 1, 2] {
         let off = in_step(true).with_offset(periods * 4 * MS as i64);
         assert!(off.matched().is_err(), "{periods}");

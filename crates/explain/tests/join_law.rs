@@ -1,5 +1,5 @@
-//! The law over joins of damaged streams: whatever either side tells, budgets across both
-//! kernels add up, trees and culprits add up to them, and nothing panics.
+//! Tests the law of joins with damaged streams. For any events of either side, budgets across both
+//! kernels add up, trees and culprits add up to the budgets, and nothing panics.
 
 use crate::streams::joined_scenes::*;
 use crate::streams::joins::{ALL, BOUNDS, join, obeys_the_law, plain_of_bound};
@@ -8,7 +8,7 @@ use proptest::prelude::*;
 use vmnoise_events::*;
 use vmnoise_explain::JoinOptions;
 
-/// What happens to one event: which, what, and a number for it.
+/// Damage to one event: its index, the kind of damage, and a number for the damage.
 type Damage = (prop::sample::Index, u8, u64);
 
 fn damaged(mut events: Vec<Event>, damage: &[Damage]) -> Vec<Event> {
@@ -41,7 +41,7 @@ fn damaged(mut events: Vec<Event>, damage: &[Damage]) -> Vec<Event> {
     events
 }
 
-/// Makes one number wrong: a little, or by all there is.
+/// Changes one number of the event, either a little or to an extreme.
 fn bend(event: &mut Event, by: u64) {
     let off = |ns: &mut u64| {
         *ns = match by % 4 {
@@ -110,7 +110,7 @@ proptest! {
         guest_facts.witnesses = witnesses(bits);
         if bits >> 8 & 1 == 1 {
             guest_facts.workload = MeasuringCommand::Microvm;
-            // Its recording says which its host is.
+            // The recording of a microVM has activities of its host.
             for (place, activity) in activities.iter_mut().enumerate() {
                 activity.kind = ActivityKind::ALL[place % ActivityKind::ALL.len()];
             }

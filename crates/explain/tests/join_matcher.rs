@@ -1,5 +1,5 @@
-//! Pass 1 of a join against pairs of recordings with known truth: the right vCPU is found, a
-//! time mapped over the other clock is within the bound, and what is no pair is refused.
+//! Tests pass 1 of a join with pairs of recordings whose truth is known. The right vCPU must be
+//! found, converted times must be within the bound, and wrong pairs must be refused.
 
 use crate::streams::any_plans::{any_plan, any_stay};
 use crate::streams::clocks::Dice;
@@ -10,14 +10,14 @@ use vmnoise_explain::{JoinError, PairingVerdict, Pairs};
 
 const MS: u64 = 1_000_000;
 
-/// Both recorded at this instant, with some time on either side.
+/// Returns whether both sides recorded at this instant, with 30 ms on either side.
 fn both_record(plan: &RecordingPlan, at_ns: u64) -> bool {
     let records =
         |(from, to): (u64, u64)| (from + 30 * MS..to.saturating_sub(30 * MS)).contains(&at_ns);
     records(plan.guest) && records(plan.host)
 }
 
-/// Not refused; and there was little to tell.
+/// Returns whether the pair was not refused, but had little evidence.
 fn had_little_evidence(error: &JoinError) -> bool {
     let JoinError::Unpaired(unpaired) = error else {
         return false;
@@ -28,7 +28,7 @@ fn had_little_evidence(error: &JoinError) -> bool {
     pairing.verdict == PairingVerdict::NotProven && most < Some(20)
 }
 
-/// Every time that both sides recorded is mapped where it was, give or take the bound.
+/// Checks that every time that both sides recorded is converted correctly, within the bound.
 fn lays_the_truth(plan: &RecordingPlan, pairs: &Pairs) -> Result<(), TestCaseError> {
     let clocks = &plan.clocks;
     let mut dice = Dice(plan.seed);
@@ -63,7 +63,7 @@ fn lays_the_truth(plan: &RecordingPlan, pairs: &Pairs) -> Result<(), TestCaseErr
     Ok(())
 }
 
-/// A pair of recordings takes its time.
+/// Tries fewer cases, because each pair of recordings takes some time.
 fn config() -> ProptestConfig {
     let default = ProptestConfig::default();
     ProptestConfig {

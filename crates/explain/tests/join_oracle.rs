@@ -1,5 +1,5 @@
-//! Budgets across both kernels against an oracle that shares no idea with them: paint every
-//! nanosecond of small gaps with what either side did just then.
+//! Compares budgets across both kernels with an independent oracle. The oracle assigns every
+//! nanosecond of small gaps to the event that either side had at this nanosecond.
 
 use std::collections::BTreeMap;
 
@@ -12,7 +12,7 @@ use vmnoise_events::*;
 
 type Painted = BTreeMap<(Share, Option<Name>), u64>;
 
-/// What the guest's kernel was about in this nanosecond.
+/// Returns the work of the guest's kernel in this nanosecond.
 fn of_guest(at: u64, guest: &[Activity]) -> Option<(Share, Option<Name>)> {
     let of_guest = guest
         .iter()
@@ -35,7 +35,7 @@ fn of_guest(at: u64, guest: &[Activity]) -> Option<(Share, Option<Name>)> {
     })
 }
 
-/// Who has this nanosecond of the guest, and whether its vCPU waits meanwhile.
+/// Returns the owner of this nanosecond of the guest, and whether the guest's vCPU waits in it.
 fn owner(
     at: u64,
     guest: &[Activity],
@@ -60,7 +60,7 @@ fn owner(
     }
 }
 
-/// Whether the clock is not sure that this exit has anything of that time.
+/// Returns whether the overlap of this exit with this time is too short for the clock error.
 fn is_blurred(scene: &ExitScene, (from, to): (u64, u64), bound_ns: u64) -> bool {
     let both = (from..to).filter(|at| (scene.start_ns..scene.end_ns).contains(at));
     both.count() as u64 <= 2 * bound_ns
@@ -79,7 +79,7 @@ fn paint(gap: &Gap, guest: &[Activity], scenes: &[ExitScene], bound_ns: u64) -> 
             .position(|it| it.start_ns <= at && at < it.end_ns);
         let is_blurred = out.is_some_and(|place| blurred[place]);
         waited += u64::from(waits && !is_blurred);
-        // A sleep that its guest asked for stays what its guest was about.
+        // During a sleep that the guest asked for, the work of the guest's kernel keeps the time.
         let is_guests = out.is_none_or(|place| {
             scenes[place].owner(at).0 == Share::Halted && of_guest(at, guest).is_some()
         });
@@ -124,7 +124,7 @@ proptest! {
         let gaps = gaps(cuts, &steal_ns);
         let (guest_facts, host_facts, pairs) = plain_of_bound(bound);
         let bound_ns = pairs.bound_ns(0).unwrap();
-        // Where the guest's watermarks are true, and when they come, is another test's.
+        // Another test covers the guest's watermarks.
         let run = join(
             (&guest_facts, &guest_stream(&gaps, &activities, &[])),
             (&host_facts, &host_stream(&scenes, &host_marks)),

@@ -1,4 +1,4 @@
-//! Joins of streams of which something comes late, is reported in part, or breaks off.
+//! Tests joins of streams in which events come late, are reported in part, or break off.
 
 use crate::streams::by_hand::{at, gap, preempted, run_with};
 use crate::streams::joined_scenes::{AT, guest_stream, host_stream};
@@ -17,7 +17,7 @@ fn an_exit_that_comes_after_its_gap_was_explained_is_late() {
         .iter()
         .position(|event| matches!(event, Event::Exit(_)));
     let exit = late.remove(exit.unwrap());
-    // Before the last watermark.
+    // The late exit comes before the last watermark.
     let end = late.len() - 3;
     late.splice(end..end, [Event::Watermark(AT + 50_000_000), exit]);
     assert_eq!(run_with(|_, _| {}, &guest, &late).host.late_events, 1);

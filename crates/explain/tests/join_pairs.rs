@@ -1,4 +1,4 @@
-//! The generator of pairs knows the truth.
+//! Tests that the generator of pairs knows the truth.
 
 use crate::streams::any_plans::any_plan;
 use crate::streams::pairs::{RecordedPair, RecordingPlan, TICK_NS};
@@ -26,7 +26,7 @@ fn each_exit_lies_in_a_hole_of_its_guest() {
     assert_eq!(gaps.count(), life.gaps.len());
 }
 
-/// Whether each look at the clocks, of both sides, has later ones than the one before.
+/// Returns whether each reading of the clocks, on either side, is later than the reading before.
 fn all_clocks_go_on(pair: &RecordedPair) -> bool {
     [&pair.guest, &pair.host].into_iter().all(|events| {
         let anchors = events.iter().filter_map(|event| match event {
@@ -38,7 +38,8 @@ fn all_clocks_go_on(pair: &RecordedPair) -> bool {
     })
 }
 
-/// Its end was a look of its own, however soon after the last, which was over later then.
+/// The end of a run is a reading of its own. It may come soon after the last reading, and then must
+/// be later.
 #[test]
 fn a_run_that_ends_just_after_a_look_has_that_at_its_end() {
     for seed in 0..100 {
@@ -73,7 +74,7 @@ proptest! {
             let truth = truth.map(|it| (clocks.guest_tsc(it.start_ns), clocks.guest_tsc(it.end_ns)));
             let truth: Vec<(u64, u64)> = truth.collect();
             prop_assert!(truth.is_sorted_by(|a, b| a.0 <= a.1 && a.1 < b.0), "{:?}", truth);
-            // What ends after the last drain is not reported.
+            // A gap that ends after the last drain is not reported.
             let gaps: Vec<(u64, u64)> = gaps.collect();
             prop_assert!(truth.starts_with(&gaps));
         }

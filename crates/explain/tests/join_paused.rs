@@ -1,4 +1,5 @@
-//! A guest that pauses polls in between, however many gaps it has to hand over there.
+//! Tests a guest that pauses. The guest polls between its pauses, however many gaps it must hand
+//! over there.
 
 use crate::streams::pairs::{RecordedPair, RecordingPlan};
 use vmnoise_events::Event;
@@ -6,11 +7,11 @@ use vmnoise_explain::{JoinError, VcpuPair};
 
 const US: u64 = 1_000;
 const MS: u64 = 1_000_000;
-/// The counter of the plan's guest ticks in nanoseconds. A gap is handed over by a system call where
-/// steal is read by BPF.
+/// Time for handing over one gap, in ticks of the guest's counter. The counter of the plan's guest
+/// ticks in nanoseconds. A system call hands over the gap if BPF reads the steal clock.
 const HANDING_OVER_TSC: u64 = 1_500;
 
-/// About a thousand gaps a second: a tick each millisecond.
+/// Returns a plan with about a thousand gaps per second, one for each tick.
 fn plan() -> RecordingPlan {
     RecordingPlan {
         run_ns: (800 * US, 1_000 * US),
@@ -21,7 +22,7 @@ fn plan() -> RecordingPlan {
     }
 }
 
-/// This pair where handing over each gap takes time in which the guest does not poll.
+/// Returns this pair, with time for handing over each gap in which the guest does not poll.
 fn handing_over(mut pair: RecordedPair) -> RecordedPair {
     let gaps = pair.guest.iter().filter_map(|event| match event {
         Event::Gap(gap) => Some(gap.end_tsc),
@@ -55,13 +56,13 @@ fn gaps_that_are_handed_over_are_no_pause() {
     println!("handed over: {handed:?}");
     assert!(at_once.exits_tested > 500, "{at_once:?}");
     assert_eq!(at_once.exits_inside, at_once.exits_tested);
-    // A stretch between two tallies that is shorter than 20 times that may be left out: a tally comes in
-    // the midst of a gap, which ends its stretch, once in a hundred.
+    // A window between two tallies may be left out if it is shorter than 20 times the handover.
+    // Once in a hundred, a tally comes in the middle of a gap, which ends its window.
     assert!(handed.exits_tested * 100 >= at_once.exits_tested * 99);
     assert_eq!(handed.exits_inside, handed.exits_tested);
 }
 
-/// What it took to hand over 20 gaps is no excuse for a pause of 2 ms.
+/// The time for handing over 20 gaps does not excuse a pause of 2 ms.
 #[test]
 fn a_pause_between_many_gaps_is_one() {
     let plan = RecordingPlan {
@@ -72,7 +73,7 @@ fn a_pause_between_many_gaps_is_one() {
     let paused: Vec<_> = pair.lives[0].pauses.clone();
     assert!(paused.len() > 10);
     let found = joined(&pair);
-    // None of the stretches of 20 ms with a pause in them was tested: four of five are left.
+    // No window of 20 ms with a pause was tested, so four of five windows are left.
     let all = pair.lives[0].exits.iter();
     let all =
         all.filter(|exit| plan.guest.0 + MS < exit.start_ns && exit.end_ns < plan.guest.1 - MS);

@@ -1,4 +1,4 @@
-//! What is joined and what is refused, case by case.
+//! Tests case by case which recordings are joined and which are refused.
 
 use crate::streams::clocks::Stop;
 use crate::streams::pairs::{RecordedPair, RecordingPlan};
@@ -8,7 +8,7 @@ use vmnoise_explain::{Alternative, JoinError, PairingFailure, PairingVerdict, Pa
 const US: u64 = 1_000;
 const MS: u64 = 1_000_000;
 
-/// Two VMs, of which the first is the guest.
+/// Returns the recordings of two VMs, of which the first is the guest.
 fn beside_another() -> RecordedPair {
     let other_vms = 1;
     RecordingPlan {
@@ -18,7 +18,7 @@ fn beside_another() -> RecordedPair {
     .record()
 }
 
-/// The refusal is one line that says what to do next.
+/// Checks that the refusal is one line that says what to do next, and returns the error.
 fn refused(outcome: Result<Pairs, JoinError>) -> JoinError {
     let error = outcome.expect_err("this is no pair");
     let text = error.to_string();
@@ -26,7 +26,7 @@ fn refused(outcome: Result<Pairs, JoinError>) -> JoinError {
     error
 }
 
-/// It was tested, and came to this.
+/// Returns the failure of a pair that was tested with this verdict.
 fn unpaired(outcome: Result<Pairs, JoinError>, verdict: PairingVerdict) -> PairingFailure {
     match refused(outcome) {
         JoinError::Unpaired(unpaired) if unpaired.pairing.verdict == verdict => *unpaired,
@@ -115,7 +115,7 @@ fn the_data_say_which_vm_it_is() {
 #[test]
 fn too_little_evidence_is_no_proof_whatever_vm_is_named() {
     let mut pair = beside_another();
-    // The first ones of all vCPUs: they give odds above 1, and no proof.
+    // The host keeps only the first exits of all vCPUs. These give odds above 1, but no proof.
     let mut left = 70;
     pair.host.retain(|event| {
         left -= i32::from(matches!(event, Event::Exit(_)));
@@ -179,7 +179,7 @@ fn many_exits_in_the_guests_own_work_do_not_outvote_one_preemption() {
     plan.own_percent = 0;
     plan.exit_ns = (400 * US, 500 * US);
     let mut pair = plan.record();
-    // A hundred short exits in each of 100 gaps that the host has nothing to do with.
+    // Each of 100 gaps that the host did not cause contains a hundred short exits.
     let last_ns = 2_090 * MS;
     pair.guest_facts.options.cpus = vec![0];
     let away = pair.lives[0].away.clone();
@@ -236,8 +236,8 @@ fn what_one_known_clock_and_both_recordings_hold_is_witnessed() {
     let pair = &pairs.pairs()[0];
     assert_eq!((pair.clocks, pair.overlap_ns), (2, 900 * MS));
     let witnessed = |from_ms, to_ms| pairs.witnessed(0, from_ms * MS, to_ms * MS);
-    // From its first exit there to its last one the vCPU is known to be there: between two it runs for 4 ms at most,
-    // and an exit has 0.5 ms at most.
+    // The vCPU is known to be on the host from its first exit to its last one. It runs for at most
+    // 4 ms between two exits, and an exit takes at most 0.5 ms.
     assert!(witnessed(506, 890));
     assert!(!witnessed(499, 890), "the host began later");
     assert!(!witnessed(890, 910), "another clock");

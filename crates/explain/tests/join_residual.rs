@@ -1,4 +1,4 @@
-//! What is left of a gap, and what is said of it, where somebody may not have been seen.
+//! Tests the residual of a gap, and its share, if some work may not have been seen.
 
 use crate::streams::by_hand::{at, gap, preempted, run_with};
 use crate::streams::joined_scenes::{AT, guest_stream, host_stream};
@@ -28,7 +28,8 @@ fn a_residual_is_the_hardwares_only_where_nobody_can_be_missing() {
         (|_, host| host.witnesses.sched = false, Share::HvOrHw),
         (|_, host| host.witnesses.kvm_run = false, Share::HvOrHw),
         (|_, host| host.witnesses.kvm_exit = false, Share::HvOrHw),
-        // A vCPU leaves its guest for each interrupt of its host, seen or not: that would be an exit.
+        // A vCPU leaves its guest for each interrupt of its host, even for an interrupt that no
+        // probe sees. Such an interrupt would be an exit.
         (
             |_, host| host.host.posted_interrupts = Some(true),
             Share::Hw,
@@ -46,7 +47,7 @@ fn a_residual_is_the_hardwares_only_where_nobody_can_be_missing() {
     }
     let exit = || vec![ExitScene::new(CPUID, 100, 400)];
     assert_eq!(residual(nothing, gap(0, 900), exit()), Share::Unexplained);
-    // The host had not begun to record, and was over already.
+    // One gap lies before the host's recording, and one lies after it.
     for far in [-890_000_000_i64, 1_100_000_000] {
         let at = |tsc: u64| tsc.saturating_add_signed(far);
         let far = Gap {
@@ -73,8 +74,9 @@ fn where_records_were_lost_the_hardware_is_not_blamed() {
         kind: LossKind::RingFull,
         count: 1,
     });
-    // As a recorder tells it: what was lost comes before the watermark that passes it, which is
-    // the reading of the clock before; so the record may be of a moment later, until the next.
+    // This is the order of a recorder: a loss comes before the watermark behind it. The watermark
+    // is an earlier clock reading. The lost record may therefore be a little later, up to the next
+    // watermark.
     let lost = [
         lost,
         Event::Watermark(AT + 1_000),
@@ -100,7 +102,7 @@ fn where_records_were_lost_the_hardware_is_not_blamed() {
 
 #[test]
 fn what_is_lost_a_moment_after_the_watermark_is_in_doubt_too() {
-    // It was counted when the clock was read, but the gap comes after that reading.
+    // The loss was counted when the clock was read, but the gap comes after this reading.
     let lost = Event::Loss(Loss {
         kind: LossKind::RingFull,
         count: 1,
@@ -118,7 +120,7 @@ fn what_is_lost_a_moment_after_the_watermark_is_in_doubt_too() {
     assert_eq!(run.trees[1].residual, Share::Hw);
 }
 
-/// What is KVM's is not known there, so nobody is said to have it.
+/// Without this probe, KVM's time is unknown, so no sum is claimed.
 #[test]
 fn the_thesis_sum_claims_nothing_where_a_witness_is_missing() {
     let guest = guest_stream(&[gap(0, 10_000)], &[], &[]);

@@ -1,4 +1,4 @@
-//! Joins of generated pairs, held against what happened.
+//! Compares joins of generated pairs with the truth.
 
 use std::collections::HashMap;
 
@@ -22,7 +22,7 @@ fn joined(pair: &RecordedPair) -> Result<JoinedRun, JoinError> {
     Ok(run)
 }
 
-/// What these exits had of a gap, by the ideal clock.
+/// Returns the number of exits in a gap, and their time in it, by the ideal clock.
 fn overlap_ns(gap: &LifeSpan, exits: &[LifeSpan]) -> (u64, u64) {
     let inside = exits.iter().filter_map(|exit| {
         let (from, to) = (exit.start_ns.max(gap.start_ns), exit.end_ns.min(gap.end_ns));
@@ -31,8 +31,8 @@ fn overlap_ns(gap: &LifeSpan, exits: &[LifeSpan]) -> (u64, u64) {
     inside.fold((0, 0), |(count, ns), more| (count + 1, ns + more))
 }
 
-/// Each gap of each CPU has as much of its host as its vCPU truly had, within the clock's
-/// bound at both ends of each exit.
+/// Checks for each gap of each CPU that the host's time in it is the true time. At both ends of
+/// each exit, the error may be up to the clock's bound.
 fn reports_the_truth(
     plan: &RecordingPlan,
     pair: &RecordedPair,
@@ -52,9 +52,9 @@ fn reports_the_truth(
             }
             let (count, truth_ns) = overlap_ns(gap, &life.exits);
             let reported_ns: u64 = tree.stretches[0].exits.iter().map(|exit| exit.dur_ns).sum();
-            // Each end of an exit is mapped within the bound. One that then has no more than twice the
-            // bound of its gap is not named; it has truly up to four times. A clock that is
-            // disciplined by 500 ppm makes that much of a length.
+            // Each end of an exit is converted within the bound. An exit that then overlaps its gap
+            // by at most twice the bound is not named. Its true overlap may be four times the
+            // bound. A clock that is disciplined by 500 ppm adds a part of the length.
             let slack_ns = (4 * found.bound_ns + 2) * count.max(1) + truth_ns / 1_000;
             let overlap_ns = 2 * found.bound_ns;
             let is_named = |exit: &ExitBranch| exit.dur_ns > overlap_ns;
@@ -76,7 +76,8 @@ fn reports_the_truth(
 }
 
 proptest! {
-    // Each is a run of two seconds. Where more are refused than joined, the truth is told of too few.
+    // Each case is a run of two seconds. If more cases are refused than joined, too few are
+    // compared with the truth.
     #![proptest_config(ProptestConfig {
         failure_persistence: None, cases: 24, max_global_rejects: 24, ..Default::default()
     })]
@@ -136,7 +137,7 @@ fn another_vm_on_the_same_host_is_not_blamed() {
 fn a_quiet_host_is_blamed_for_nothing() {
     let mut pair = RecordingPlan::plain().record();
     let run = joined(&pair).unwrap();
-    // The same guest, and a host that did nothing while it observed its gaps.
+    // This is the same guest, with a host that did nothing while the guest observed its gaps.
     let pairs = pairs_of(&pair).unwrap();
     pair.host.retain(|event| !matches!(event, Event::Exit(_)));
     let quiet = join(
@@ -170,8 +171,8 @@ fn only_what_both_recorded_is_witnessed() {
     }
 }
 
-/// A host whose vCPUs left, came, or went on under another id says nothing of the gaps in which the vCPU that was
-/// joined was not there: none of them is witnessed, and none is the hardware's.
+/// The vCPU may leave the host, come later, or go on under another id. Gaps without the joined vCPU
+/// on this host are not covered, and none of them belongs to the hardware.
 #[test]
 fn gaps_are_witnessed_only_while_their_vcpu_is_there() {
     const S: u64 = 1_000_000_000;
@@ -204,7 +205,7 @@ fn gaps_are_witnessed_only_while_their_vcpu_is_there() {
     }
 }
 
-/// Where exits were left out, the kernel's own sums say how long the vCPU was there.
+/// If exits were left out, the kernel's own sums show how long the vCPU was on the host.
 #[test]
 fn a_host_that_leaves_exits_out_knows_how_long_its_vcpus_were_there() {
     const LEFT_NS: u64 = 1_200_000_000;
@@ -219,7 +220,7 @@ fn a_host_that_leaves_exits_out_knows_how_long_its_vcpus_were_there() {
         .iter()
         .rfind(|exit| exit.end_ns <= LEFT_NS)
         .unwrap();
-    // The last exit is one of those that are left out.
+    // The last exit is one of the exits that are left out.
     let threshold_ns = last.end_ns - last.start_ns + 1;
     pair.host_facts.options.threshold_ns = threshold_ns;
     pair.host.retain(|event| match event {

@@ -1,4 +1,4 @@
-//! KVM has no more of a joined exit than it has of others like it.
+//! Tests that KVM has no more time in a joined exit than in similar exits.
 
 use crate::streams::by_hand::{gap, parts, run};
 use crate::streams::vcpus::{CPUID, ExitScene, INTR};
@@ -64,7 +64,7 @@ fn an_exit_for_an_interrupt_is_held_against_those_with_nothing_but_one() {
     assert_eq!(run.joined.unbounded_kvm_ns, 0);
 }
 
-/// 200 exits for an interrupt with nothing else in them, then one in which KVM has 5 ms.
+/// 200 exits contain only one interrupt each. In the last exit, KVM has 5 ms.
 #[test]
 fn an_exit_with_one_interrupt_is_held_against_its_like() {
     let timer = |start, end| {

@@ -1,5 +1,5 @@
-//! Pass 1 of a join where the guest's tasks sleep: they observe no gaps, and their clock is tested
-//! all the same, against pairs of recordings with known truth.
+//! Tests pass 1 of a join for guests whose tasks sleep. Such tasks observe no gaps, but their clock
+//! is tested all the same. The truth about the pairs of recordings is known.
 
 use crate::streams::any_plans::any_plan;
 use crate::streams::pairs::{RecordedPair, RecordingPlan};
@@ -10,7 +10,7 @@ use vmnoise_explain::{JoinError, PairingFailure, PairingVerdict, Pairs};
 
 const MS: u64 = 1_000_000;
 
-/// Alone on its host, for long enough to tell.
+/// Returns plans for a guest that is alone on its host and is recorded for long enough.
 fn any_tasks() -> impl Strategy<Value = RecordingPlan> {
     any_plan().prop_map(|plan| RecordingPlan {
         other_vms: 0,
@@ -20,7 +20,8 @@ fn any_tasks() -> impl Strategy<Value = RecordingPlan> {
     })
 }
 
-/// Not refused; and its exits were so short that most would lie between two instants by chance.
+/// Returns whether the pair was not refused, but had exits so short that most would lie between two
+/// instants by chance.
 fn had_little_evidence(error: &JoinError) -> bool {
     let JoinError::Unpaired(unpaired) = error else {
         return false;
@@ -30,7 +31,7 @@ fn had_little_evidence(error: &JoinError) -> bool {
     pairing.verdict == PairingVerdict::NotProven && pairs.all(|pair| pair.by_chance_percent > 80.0)
 }
 
-/// How far a time that is mapped over the other clock is from the truth, at most.
+/// Returns the largest error of a time that is converted to the other clock, in nanoseconds.
 fn worst_ns(plan: &RecordingPlan, pairs: &Pairs, cpu: u32) -> u64 {
     let clocks = &plan.clocks;
     let times = (plan.guest.0..plan.guest.1).step_by(7_000_003);
@@ -43,7 +44,7 @@ fn worst_ns(plan: &RecordingPlan, pairs: &Pairs, cpu: u32) -> u64 {
     off.max().unwrap_or(0)
 }
 
-/// A pair of recordings takes its time.
+/// Tries fewer cases, because each pair of recordings takes some time.
 fn config() -> ProptestConfig {
     let default = ProptestConfig::default();
     ProptestConfig {
@@ -106,7 +107,8 @@ proptest! {
     }
 }
 
-/// It was tested, and came to this, in one line that says what to do next.
+/// Returns the failure of a pair that was tested with this verdict. Checks that the error is one
+/// line that says what to do next.
 fn unpaired(pair: &RecordedPair, verdict: PairingVerdict) -> PairingFailure {
     let error = pair.matched().expect_err("this is no pair");
     let text = error.to_string();

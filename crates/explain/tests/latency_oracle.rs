@@ -1,5 +1,5 @@
-//! Latencies across both kernels against an oracle that shares no idea with them: paint every
-//! nanosecond of small wake-ups with what either side did just then.
+//! Compares latencies across both kernels with an independent oracle. The oracle assigns every
+//! nanosecond of small wake-ups to the event that either side had at this nanosecond.
 
 use std::collections::BTreeMap;
 
@@ -14,7 +14,7 @@ use vmnoise_explain::{JoinedLatencies, JoinedRun, NamedPiece, Phase, PhaseSides}
 
 type Painted = BTreeMap<(Option<Phase>, Share, Option<Name>), u64>;
 
-/// Which phase this nanosecond is in; `None` where a step was not seen.
+/// Returns the phase of this nanosecond; `None` if an event that delimits the phase is missing.
 fn phase(at: u64, it: &Activation) -> Option<Phase> {
     let steps = [
         it.armed_mono_ns,
@@ -66,10 +66,10 @@ fn of_guest(at: u64, phase: Option<Phase>, guest: &[Activity]) -> Option<(Share,
     Some((share, name.map(|name| name.to_string()).map(Into::into)))
 }
 
-/// The instants of one stretch, and what it is.
+/// Phase of a segment, and its nanoseconds.
 type Reported = (Option<Phase>, std::ops::Range<u64>);
 
-/// The stretches between steps that were seen, one after the other.
+/// Returns the segments between the recorded events, in time order.
 fn stretches(it: &Activation) -> Vec<Reported> {
     let mut stretches: Vec<Reported> = Vec::new();
     let steps = [
@@ -89,7 +89,7 @@ fn stretches(it: &Activation) -> Vec<Reported> {
         .collect();
     for at in it.expiry_mono_ns..it.woke_mono_ns {
         let phase = phase(at, it);
-        // Two stretches of unknown phase meet where a step was seen.
+        // Two segments of unknown phase touch at a recorded event.
         let is_step = steps.contains(&at);
         match stretches.last_mut() {
             Some((last, span)) if *last == phase && !is_step => span.end = at + 1,
@@ -146,7 +146,7 @@ fn paint(it: &Activation, guest: &[Activity], scenes: &[ExitScene], bound_ns: u6
     painted
 }
 
-/// A wake-up with steps in any order, some of them not seen.
+/// Returns wake-ups with events in any order, some of them missing.
 fn any_wakeup() -> impl Strategy<Value = Activation> {
     let step = prop::option::weighted(0.8, 0..2_500_u64);
     let steps = (step.clone(), step.clone(), step.clone(), step);
@@ -163,7 +163,7 @@ fn any_wakeup() -> impl Strategy<Value = Activation> {
                 irq_mono_ns: at(irq),
                 waking_mono_ns: at(waking),
                 switch_mono_ns: at(switch),
-                // The host saw all of it: what the guest's clock says is old news.
+                // The host recorded the whole time, so the guest's steal clock adds nothing.
                 steal_ns: steal.map(u64::from),
                 missed: 0,
             }
@@ -196,7 +196,8 @@ fn obeys_the_law(run: &JoinedRun) -> &JoinedLatencies {
                     let (start_ns, end_ns) = (piece.start_mono_ns, piece.end_mono_ns);
                     assert!(within.contains(&start_ns) && within.contains(&end_ns));
                 }
-                // A sleep is the guest's where its own kernel was busy with something.
+                // A sleep is the guest's if the guest's own kernel was busy, so `Blocked` is left
+                // out here.
                 for share in Share::ALL.into_iter().filter(|it| *it != Share::Blocked) {
                     let pieces = exit.pieces.iter().filter(|it| it.share == share);
                     let parts = exit.parts.iter().filter(|it| it.share == share);
@@ -260,7 +261,8 @@ proptest! {
         prop_assert_eq!(latencies.joined.wakeups, wakeups.len() as u64);
         prop_assert_eq!(latencies.joined.witnessed, wakeups.len() as u64);
         let [.., user] = &latencies.cpus[0].contexts;
-        // What is left over is the guest's where the clocks are sure of it, and nobody's elsewhere.
+        // The residual is the guest's where the clock error is small enough, and has an unknown
+        // side elsewhere.
         let short = |span: &std::ops::Range<u64>| span.end - span.start <= 2 * bound_ns;
         let reported: Vec<Reported> = wakeups.iter().flat_map(stretches).collect();
         let unsure = reported.iter().filter(|(_, span)| short(span)).count() as u64;
@@ -280,8 +282,7 @@ proptest! {
         prop_assert_eq!(reported, expected);
     }
 
-    /// Watermarks that come when they like, witnesses that are not there, hosts that tell
-    /// little.
+    /// Watermarks come at any time, probes may be missing, and hosts may report little.
     #[test]
     fn the_law_holds_whatever_is_known(
         scenes in exits(),

@@ -1,4 +1,4 @@
-//! What follows from a stream of events, by hand, by law and by oracle.
+//! Tests results of streams of events: by hand, by law and by oracle.
 #![allow(clippy::unwrap_used)] // A failed `unwrap` fails the test.
 
 mod laws;

@@ -1,4 +1,5 @@
-//! A run on 512 CPUs, recorded, read back and explained: each has its own.
+//! Tests a run on 512 CPUs that is recorded, read back and explained. Each CPU must have its own
+//! events.
 
 use std::ops::ControlFlow;
 
@@ -9,12 +10,12 @@ use crate::streams::{activity, anchor, explain, facts, finish, gap, parts, sourc
 
 const CPUS: u32 = 512;
 
-/// How long the interrupt of a CPU is, in ns: of no two it is the same.
+/// Returns the length of the interrupt of a CPU, in ns. The lengths of all CPUs differ.
 fn length(cpu: u32) -> u64 {
     1_000 + u64::from(cpu)
 }
 
-/// On each CPU a gap that is an interrupt of its own, all of them at once.
+/// Returns a gap on each CPU that one interrupt of this CPU causes, all at the same time.
 fn stream() -> Vec<Event> {
     let mut events = vec![anchor(0)];
     events.extend((0..CPUS).map(|cpu| source(cpu, &format!("eth0-{cpu}"))));
@@ -61,7 +62,7 @@ fn each_of_512_cpus_has_its_own() {
         let mut shares = of_cpu.shares_ns.iter();
         assert!(shares.any(|(share, ns)| share == Share::HostIrq && ns == Some(length(cpu))));
     }
-    // The longest are those of the last CPUs.
+    // The longest gaps are those of the last CPUs.
     let worst: Vec<u32> = summary.worst.iter().map(|gap| gap.cpu).collect();
     assert_eq!(worst, [511, 510, 509]);
 }

@@ -1,5 +1,5 @@
-//! An observed thread: its gaps follow from what was witnessed, wherever the watermarks
-//! are, and only from that.
+//! Tests gaps of an observed thread. These gaps follow only from the recorded activities, wherever
+//! the watermarks are.
 
 use crate::streams::{activity, anchor, finish, gap_of, parts, source, with_steal};
 use proptest::prelude::*;
@@ -11,7 +11,7 @@ use vmnoise_explain::Interval;
 
 const LENGTH_NS: u64 = 200_000;
 
-/// A thread in a machine whose steal clock is sampled with each activity.
+/// Returns the facts of a thread in a machine whose steal clock is sampled with each activity.
 fn facts() -> RunFacts {
     let mut facts = crate::streams::in_a_machine();
     facts.workload = MeasuringCommand::Observed;
@@ -46,7 +46,7 @@ fn a_gap_is_a_run_of_activities_with_the_way_between_them() {
         activity(ActivityKind::Irq, 500, 900, 0), // before the run
         with_steal(ActivityKind::Irq, 10_000, 14_000, 0, 1_000),
         activity(ActivityKind::Softirq, 15_000, 18_000, 1),
-        activity(ActivityKind::Irq, 30_000, 31_000, 0), // in the turn, and told before it
+        activity(ActivityKind::Irq, 30_000, 31_000, 0), // in the thread's run, reported before it
         with_steal(ActivityKind::Thread, 22_000, 60_000, 2, 300),
         activity(ActivityKind::Irq, 90_000, 91_000, 0),
         anchor(LENGTH_NS),
@@ -125,7 +125,7 @@ fn a_turn_that_is_not_over_holds_back_what_lies_in_it() {
         anchor(0),
         activity(ActivityKind::Irq, 30_000, 31_000, 0),
         anchor(LENGTH_NS),
-        tally(20_000, 0), // since then another thread runs
+        tally(20_000, 0), // another thread runs from here on
         Event::Watermark(LENGTH_NS),
         activity(ActivityKind::Thread, 20_000, LENGTH_NS + 7, 1),
         anchor(2 * LENGTH_NS),
@@ -138,8 +138,8 @@ fn a_turn_that_is_not_over_holds_back_what_lies_in_it() {
     assert_eq!(lengths, [LENGTH_NS - 20_000 + 7]);
 }
 
-/// Gaps by another way: paint each µs that something takes, and each hole that is
-/// bridged by one of the pairs around it.
+/// Returns the gaps, computed in another way: marks each µs that an activity takes, and each hole
+/// that a pair of activities around it bridges.
 fn painted(activities: &[Activity]) -> Vec<(u64, u64)> {
     let us = |ns: u64| (ns / 1_000) as usize;
     let mut taken = vec![false; us(LENGTH_NS) * 2];
@@ -203,8 +203,8 @@ fn events(activities: &[Activity], marks: &[u64]) -> Vec<Event> {
 proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..Default::default() })]
 
-    /// Whole µs, so that no hole is shorter than one: gaps are those painted, disjoint
-    /// and in order, and each budget adds up.
+    /// All times are whole µs, so that no hole is shorter than one. The gaps must be those that the
+    /// oracle marks, disjoint and in order, and each budget must add up.
     #[test]
     fn gaps_are_as_painted_wherever_the_watermarks_are(
         raw in prop::collection::vec((0..5usize, 1..180u64, 1..30u64, 0..2_000u64), 0..14),

@@ -1,6 +1,6 @@
-//! The sweep against an oracle that shares no idea with it: paint every nanosecond
-//! of small gaps. Streams here keep their promises (order of ends, true
-//! watermarks), so nothing may come late, wherever the watermarks are.
+//! Compares the sweep with an independent oracle, which assigns every nanosecond of small gaps. The
+//! streams here are in the order of ends and have true watermarks. Therefore no event may be late,
+//! wherever the watermarks are.
 
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
@@ -40,7 +40,8 @@ fn share(workload: MeasuringCommand, kind: ActivityKind) -> Share {
     }
 }
 
-/// Precedence, the nanosecond's owner being the highest.
+/// Compares two activities by precedence. The owner of a nanosecond is the activity with the
+/// highest precedence.
 fn outranks(a: &Activity, b: &Activity) -> Ordering {
     (a.kind, a.start_mono_ns)
         .cmp(&(b.kind, b.start_mono_ns))
@@ -49,15 +50,15 @@ fn outranks(a: &Activity, b: &Activity) -> Ordering {
         .then(a.steal_ns.cmp(&b.steal_ns))
 }
 
-/// Whether `inner`, of higher precedence, runs from begin to end inside `outer`.
+/// Returns whether `inner`, which has higher precedence, lies completely inside `outer`.
 fn holds(outer: &Activity, inner: &Activity) -> bool {
     outer.start_mono_ns <= inner.start_mono_ns
         && inner.start_mono_ns < outer.end_mono_ns
         && inner.end_mono_ns <= outer.end_mono_ns
 }
 
-/// The steal of `activities[index]`, ascending by precedence, without that of whom it
-/// holds with nobody in between.
+/// Returns the steal of `activities[index]`, which are ascending by precedence. The steal of the
+/// activities nested directly in it is subtracted.
 fn own_steal_ns(activities: &[&Activity], index: usize) -> u64 {
     let outer = activities[index];
     let held = activities[index + 1..].iter().enumerate();
@@ -72,7 +73,7 @@ fn own_steal_ns(activities: &[&Activity], index: usize) -> u64 {
     outer.steal_ns.saturating_sub(nested_ns)
 }
 
-/// The budget of a gap, and what of `kvm` is not tested.
+/// Returns the budget of a gap, and the time of `kvm` without an upper bound.
 fn paint(
     facts: &RunFacts,
     gap: &Gap,
@@ -155,8 +156,8 @@ fn booked(budget: &Interval) -> Painted {
     booked
 }
 
-/// Cuts `0..LENGTH` at `cuts` and takes every second piece as a gap: gaps of one CPU
-/// never overlap.
+/// Cuts `0..LENGTH` at `cuts`, and returns every second piece as a gap. Gaps of one CPU never
+/// overlap.
 fn gaps(mut cuts: Vec<u64>, steal: &[u64]) -> Vec<Gap> {
     cuts.sort_unstable();
     cuts.chunks_exact(2)
@@ -169,8 +170,9 @@ fn gaps(mut cuts: Vec<u64>, steal: &[u64]) -> Vec<Gap> {
         .collect()
 }
 
-/// Whoever takes the CPU from a workload is done when it runs again: no true
-/// watermark lies past a gap and inside an activity that reached into it.
+/// Returns whether a watermark at `mark` is true. An activity that takes the CPU from a workload
+/// ends before the workload runs again. Therefore no true watermark lies after a gap and inside an
+/// activity that reached into this gap.
 fn all_over_by(mark: u64, gap: &Gap, activities: &[Activity]) -> bool {
     gap.end_tsc > mark
         || activities
@@ -178,15 +180,14 @@ fn all_over_by(mark: u64, gap: &Gap, activities: &[Activity]) -> bool {
             .all(|a| a.start_mono_ns >= gap.end_tsc || a.end_mono_ns <= mark)
 }
 
-/// Everything in the order of its end, with watermarks, anchors and tallies at
-/// `marks`.
+/// Returns all events in the order of their ends, with watermarks, anchors and tallies at `marks`.
 fn stream(gaps: &[Gap], activities: &[Activity], marks: &[u64]) -> Vec<Event> {
     let ends = gaps.iter().map(|gap| (gap.end_tsc, 0, Event::Gap(*gap)));
     let reported = activities
         .iter()
         .map(|a| (a.end_mono_ns, 1, Event::Activity(*a)));
     let marks = marks.iter().flat_map(|&mark| {
-        // The workload has read its clock at the mark unless it was away then.
+        // The workload read its clock at the mark, unless a gap contains the mark.
         let away = gaps
             .iter()
             .find(|gap| gap.start_tsc < mark && mark < gap.end_tsc);
@@ -196,7 +197,7 @@ fn stream(gaps: &[Gap], activities: &[Activity], marks: &[u64]) -> Vec<Event> {
             last_tsc,
             ..CpuTally::default()
         };
-        // Only some marks bring an anchor, so gaps may have to wait for a later one.
+        // Only some marks bring an anchor, so gaps may have to wait for a later anchor.
         let dated = (mark % 2 == 0).then(|| (mark, 2, anchor(mark)));
         let reported = [
             (mark, 3, Event::Tally(tally)),
@@ -235,7 +236,7 @@ proptest! {
             .into_iter()
             .map(|(kind, start, length, id, steal)| {
                 let kind = ActivityKind::ALL[kind];
-                // Half of them know no steal, as most of a run do not.
+                // Half of the activities have no steal, as most activities of a run.
                 let event = with_steal(kind, start, start + length, id, steal.saturating_sub(30));
                 let Event::Activity(activity) = event else { unreachable!() };
                 activity
@@ -255,7 +256,8 @@ proptest! {
     }
 }
 
-/// How many gaps had time of KVM that was too much, and that was not tested.
+/// Returns the number of gaps in which KVM's time was too long, and the number of gaps in which it
+/// had no upper bound.
 fn books_as_painted(
     facts: &RunFacts,
     gaps: &[Gap],
@@ -286,7 +288,8 @@ fn books_as_painted(
     Ok(bounded)
 }
 
-/// Long enough that what KVM usually takes is known of some exits, and of others not yet.
+/// The stream is long enough that KVM's usual time becomes known for some reasons, and not yet for
+/// others.
 #[test]
 fn every_nanosecond_of_a_long_stream_is_booked_as_painted() {
     let config = ProptestConfig {
@@ -321,9 +324,10 @@ fn every_nanosecond_of_a_long_stream_is_booked_as_painted() {
     TestRunner::new(config)
         .run(&streams, books)
         .unwrap_or_else(|failure| panic!("{failure}"));
-    // It takes some 430 blocks until a hundred exits for the first reason were KVM's alone. Of
-    // those after them half is observed, of which 6 in 10 are for this reason, of which 2 in 9 hold
-    // others, of which half is longer: some 200 of all. 30 leaves no room for chance.
+    // A hundred exits for the first reason without other work take some 430 blocks. Half of the
+    // later exits are observed. Of these, 6 in 10 are for this reason, 2 in 9 of which contain
+    // other work, and half of those are longer. These are some 200 exits, so 30 leaves no room for
+    // chance.
     let seen = seen.into_inner();
     assert!(
         seen.iter().all(|gaps| *gaps > 30),

@@ -1,5 +1,5 @@
-//! Generated pairs of recordings, true and wrong: no wrong one is accepted, no true one refused,
-//! and every true one is proven whose tests can.
+//! Tests generated pairs of recordings, true and wrong. No wrong pair may be accepted, and no true
+//! pair refused. Every true pair with enough tests must be proven.
 
 use crate::streams::clocks::Dice;
 use crate::streams::pairs::RecordedPair;
@@ -9,7 +9,7 @@ use vmnoise_explain::{Alternative, JoinError, Pairing, PairingVerdict, Pairs};
 
 const MS: u64 = 1_000_000;
 
-/// What was found of a pair, joined or not.
+/// Returns the pairing of a pair, whether or not the pair was joined; `None` if nothing was tested.
 fn pairing(outcome: &Result<Pairs, JoinError>) -> Option<&Pairing> {
     match outcome {
         Ok(pairs) => Some(pairs.pairing()),
@@ -22,22 +22,23 @@ fn decades(outcome: &Result<Pairs, JoinError>) -> f64 {
     pairing(outcome).map_or(0.0, |pairing| pairing.log10_odds)
 }
 
-/// Whether anything was tested of it.
+/// Returns whether any exit of the pair was tested.
 fn is_tested(outcome: &Result<Pairs, JoinError>) -> bool {
     let candidates = pairing(outcome).map(|pairing| &pairing.candidates);
     let mut pairs = candidates.into_iter().flatten().flat_map(|vm| &vm.pairs);
     pairs.any(|pair| pair.exits_tested > 0)
 }
 
-/// A proof is 10^6, and it is one over the best of all other clocks: within a second of the
-/// recorded one there are 10^6 that are a microsecond apart.
+/// Minimum odds, in decades, that could prove a pair. A proof needs 10^6 over the best of all other
+/// clocks. Within a second of the recorded clock, there are 10^6 clocks that are a microsecond
+/// apart.
 const COULD_PROVE: f64 = 6.0 + 6.0;
 
-/// How many are how sure: from one power of ten on, below the next. The first three are refused, the
-/// last three proven.
+/// Edges of the ranges of odds, in decades. A range begins at its first edge and ends below the
+/// next. The first three ranges are refused, the last three proven.
 const EDGES: [f64; 9] = [-99.0, -30.0, -10.0, -3.0, 0.0, 6.0, 10.0, 30.0, 99.1];
 
-/// A line of the table in docs/join.md.
+/// Prints a line of the table in docs/join.md.
 fn print_line(what: &str, decades: &[f64]) {
     let in_range = |range: &[f64]| {
         let holds = |it: &&f64| range[0] <= **it && **it < range[1];
@@ -85,7 +86,7 @@ fn of_200_true_pairs_none_is_refused_and_all_are_proven_that_can_be() {
     assert!(proven >= 150, "{proven}");
 }
 
-/// The instants that they bring leave less room, to the right clock as to all others.
+/// The instants of the interrupts leave less room for the right clock and for all others.
 #[test]
 fn interrupts_of_the_guest_refuse_no_true_pair_and_cost_no_proof() {
     for seed in 0..40 {
@@ -106,8 +107,9 @@ fn interrupts_of_the_guest_refuse_no_true_pair_and_cost_no_proof() {
     }
 }
 
-/// Where all comes in turns, a clock that is off by a turn nearly fits as well. A microVM's gaps are
-/// told by its host's counter, which both recordings read beside the same clock: it is no other one.
+/// If everything is periodic, a clock that is off by one period nearly fits as well. A microVM
+/// reports its gaps on its host's counter. Both recordings read this counter together with the same
+/// clock, so no other clock is possible.
 #[test]
 fn no_other_clock_speaks_against_a_microvm_on_its_own_host() {
     let world = PairWorld {
@@ -142,7 +144,7 @@ fn no_other_clock_speaks_against_a_microvm_on_its_own_host() {
     assert!(is_clock(&against(&world.record())), "a guest's may be off");
     let mut microvm = world.record().of_microvm();
     assert_eq!(against(&microvm), Alternative::Chance);
-    // What another boot of its host read together is another clock.
+    // Readings in another boot of the host belong to another clock.
     for event in &mut microvm.host {
         if let Event::Anchor(anchor) = event {
             anchor.before_tsc += MS;
@@ -152,7 +154,7 @@ fn no_other_clock_speaks_against_a_microvm_on_its_own_host() {
     assert!(is_clock(&against(&microvm)));
 }
 
-/// The guest of one, the host of the other.
+/// Returns the guest of one pair with the host of the other.
 fn mixed(guest: &RecordedPair, host: &RecordedPair) -> RecordedPair {
     RecordedPair {
         host_facts: host.host_facts.clone(),
@@ -161,7 +163,7 @@ fn mixed(guest: &RecordedPair, host: &RecordedPair) -> RecordedPair {
     }
 }
 
-/// Hosts and guests that tick alike, and in phase.
+/// Returns a host and a guest with equal ticks that are in phase.
 fn in_step(seed: u64) -> PairWorld {
     let mut world = PairWorld::of(seed);
     let mut dice = Dice(seed);
@@ -180,7 +182,7 @@ fn in_step(seed: u64) -> PairWorld {
     world
 }
 
-/// A wrong pair of this kind; none where this seed has none.
+/// Returns a wrong pair of this kind; `None` if this seed has no such pair.
 fn wrong(kind: u64, seed: u64) -> Option<(&'static str, Result<Pairs, JoinError>)> {
     let mut dice = Dice(seed ^ 0x77);
     let world = PairWorld::of(seed);

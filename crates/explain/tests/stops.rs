@@ -1,4 +1,5 @@
-//! A workload that was stopped: what is no noise of anybody, and how long nobody measured.
+//! Tests a workload that was stopped. The stop is no noise, and the time of the stop was not
+//! measured.
 
 use crate::streams::{activity, anchor, explain, facts, finish, gap, in_a_machine, source};
 use vmnoise_events::ActivityKind::{Irq, Stopped, Thread};
@@ -22,7 +23,7 @@ fn a_gap_around_a_stop_is_none_and_the_run_is_what_was_measured_and_what_was_not
         source(1, "hog:7"),
         anchor(0),
         tally(100_000, 300),
-        // The thread has left at 20_040, and is back at 70_010.
+        // The thread left at 20_040, and was back at 70_010.
         activity(Stopped, 20_040, 70_010, 0),
         activity(Thread, 80_000, 81_000, 1),
         Event::Gap(gap(20_000, 70_050)),
@@ -44,7 +45,7 @@ fn a_stop_in_blind_time_is_taken_off_the_runtime_once() {
     let events = [
         source(0, "unknown"),
         anchor(0),
-        // It paused from 10_000 to 90_000.
+        // The thread paused from 10_000 to 90_000.
         tally(100_000, 80_000),
         activity(Stopped, 20_000, 70_000, 0),
         anchor(100_000),
@@ -63,7 +64,8 @@ fn a_stop_past_the_last_reading_was_not_measured_and_is_no_part_of_the_runtime()
         source(0, "unknown"),
         anchor(0),
         tally(100_000, 0),
-        // In the warm-up, into the result, and to the end of the run.
+        // One stop is in the warm-up, one reaches into the result, and one lasts to the end of the
+        // run.
         activity(Stopped, 100, 400, 0),
         activity(Stopped, 500, 3_000, 0),
         activity(Stopped, 99_900, 200_000, 0),
@@ -85,7 +87,7 @@ fn a_period_is_no_longer_than_it_was_before_its_stop_is_explained() {
         anchor(0),
         tally(100_000, 0),
         anchor(100_000),
-        // The gap is not certain yet, but the tally has it.
+        // The gap is not certain yet, but the tally contains its time.
         tally(900_000, 0),
         activity(Stopped, 200_000, 850_000, 0),
         Event::Gap(gap(199_900, 850_100)),
@@ -110,7 +112,7 @@ fn nobody_knows_of_stops_without_a_witness() {
     assert_eq!(known(&facts, &begin), Some(0));
     facts.witnesses.sched = false;
     assert_eq!(known(&facts, &begin), None);
-    // But for who was stopped and says so.
+    // A recorded stop is known even without the probe.
     let said = [source(0, "unknown"), anchor(0), activity(Stopped, 5, 9, 0)];
     assert_eq!(known(&facts, &said), Some(4));
 }
@@ -133,14 +135,15 @@ fn what_a_task_could_not_do_while_it_was_stopped_is_no_latency_and_not_missed() 
     let events = [
         source(0, "unknown"),
         source(1, "tick"),
-        // Late by its own fault: one expiry is over meanwhile.
+        // This wake-up is late by itself, and one expiry passes meanwhile.
         wakes(10_000, 11_200, 0),
         wakes(12_000, 12_050, 1),
-        // Asked for before the stop, and 20 more in it.
+        // The timer of this wake-up was set before the stop. 20 more expiries passed during the
+        // stop.
         activity(Stopped, 12_500, 33_400, 0),
         activity(Irq, 33_450, 33_460, 1),
         wakes(13_000, 33_500, 0),
-        // Since the stop two of 22 were over.
+        // Two of the 22 missed expiries passed after the stop.
         wakes(36_000, 36_100, 22),
         finish(),
     ];

@@ -1,4 +1,4 @@
-//! How a stream becomes a summary: what waits, what is late, what is unknown.
+//! Tests how a stream becomes a summary: waiting events, late events, and unknown values.
 
 use crate::streams::{
     activity, anchor, explain, facts, finish, gap, in_a_machine, parts, polling_in_a_machine,
@@ -157,7 +157,7 @@ fn defects_and_late_events_are_counted_and_explain_nothing() {
     assert_eq!(summary.losses.get(LossKind::Unpaired), 1);
     assert_eq!(summary.losses.get(LossKind::Undecodable), 2);
     assert_eq!((summary.lost_events, summary.late_events), (10, 1));
-    // Something was lost, so the hardware is not blamed for what is left.
+    // A record was lost, so the residual is not attributed to the hardware.
     let shares_ns = &summary.cpus[0].shares_ns;
     let [hw, unexplained] = [Share::Hw, Share::Unexplained].map(|share| shares_ns[share]);
     assert_eq!((hw, unexplained), (Some(0), Some(1000)));
@@ -169,14 +169,14 @@ fn a_sleep_that_is_reported_long_after_the_wake_up_is_not_late() {
     let events = [
         anchor(0),
         anchor(20_000),
-        // The thread is woken at 4000, and has its CPU again at 8000 only.
+        // The thread is woken at 4000, but has its CPU again only at 8000.
         activity(Thread, 1000, 6000, 0),
         Event::Watermark(6000),
         activity(Thread, 6000, 8000, 0),
         activity(Blocked, 1500, 4000, 1),
         Event::Gap(gap(1000, 9000)),
         Event::Watermark(10_000),
-        // Now it is.
+        // The same sleep is late now.
         activity(Blocked, 1500, 4000, 1),
     ];
     let (budgets, summary) = explain(&facts(), &events);
@@ -256,7 +256,7 @@ fn a_period_in_unattributed_gaps_is_reported() {
         let start = cycle * 1_000_000;
         events.push(Event::Gap(gap(start, start + 3000)));
     }
-    // A gap with a witness is not searched, but its rest counts as residual.
+    // A gap with an activity is not searched, but its rest counts as residual.
     events.push(activity(Irq, 1_500_000_000, 1_500_001_000, 0));
     events.push(Event::Gap(gap(1_500_000_000, 1_500_004_000)));
     events.push(finish());
@@ -285,8 +285,8 @@ fn names_are_looked_up() {
     assert_eq!(explainer.source_name(SourceId(1)), "undefined");
 }
 
-/// The workload may read its clock between the drain of its gaps and its tally: the
-/// tally is then ahead of a gap that the next drain brings.
+/// The workload may read its clock between the drain of its gaps and its tally. The tally is then
+/// later than a gap that the next drain brings.
 #[test]
 fn a_tally_ahead_of_its_gaps_forgets_nothing() {
     let tally = CpuTally {

@@ -1,12 +1,12 @@
-//! The trace: net durations are those of the budgets, nothing is reported twice or lost,
-//! and the lines come in the order of their ends.
+//! Tests the trace. Net durations must be those of the budgets, nothing may be reported twice or
+//! lost, and the lines must come in the order of their ends.
 
 use crate::streams::{activity, anchor, gap, with_steal};
 use proptest::prelude::*;
 use vmnoise_events::{ActivityKind, Event, Share};
 use vmnoise_explain::{Explainer, TraceLine, TraceNoise, TraceSample};
 
-/// Kinds that lie in one another, outermost first.
+/// Kinds of activities that are nested in each other, outermost first.
 const LAYERS: [ActivityKind; 4] = [
     ActivityKind::Thread,
     ActivityKind::Softirq,
@@ -14,7 +14,7 @@ const LAYERS: [ActivityKind; 4] = [
     ActivityKind::Nmi,
 ];
 
-/// All kinds that have lines.
+/// All kinds of activities that have lines.
 const LINED: [ActivityKind; 6] = [
     ActivityKind::Nmi,
     ActivityKind::Irq,
@@ -24,7 +24,8 @@ const LINED: [ActivityKind; 6] = [
     ActivityKind::Stopped,
 ];
 
-/// Turns of threads, each with soft interrupts in it, and so on; by begin and length.
+/// Appends runs of threads with softirqs inside, and so on, down to NMIs. Each word chooses a start
+/// or a length.
 fn nested(layer: usize, from_ns: u64, to_ns: u64, words: &mut Vec<u32>, out: &mut Vec<Event>) {
     let mut now_ns = from_ns;
     while layer < LAYERS.len() {
@@ -42,7 +43,7 @@ fn nested(layer: usize, from_ns: u64, to_ns: u64, words: &mut Vec<u32>, out: &mu
     }
 }
 
-/// What lies in any of these spans, each nanosecond once.
+/// Returns the time that these spans cover, in nanoseconds. Each nanosecond counts once.
 fn union_ns(mut spans: Vec<(u64, u64)>) -> u64 {
     spans.sort_unstable();
     let mut counted_to = 0;
@@ -102,8 +103,8 @@ proptest! {
         nested(0, 10, 9000, &mut words, &mut activities);
         let spans: Vec<_> = activities.iter().filter_map(span).collect();
 
-        // A gap around every second turn of a thread, then the stream with watermarks
-        // that fall anywhere, as each event arrives once it has ended.
+        // There is a gap around every second run of a thread. Each event arrives when it has ended,
+        // and watermarks come at any time.
         let turns = activities.iter().filter(|event| {
             matches!(event, Event::Activity(turn) if turn.kind == ActivityKind::Thread)
         });
@@ -157,7 +158,7 @@ proptest! {
         events in proptest::collection::vec((0_u64..300, 0_u64..80, 0..ActivityKind::ALL.len(), 0_u64..100), 0..60),
         step in 1_u64..200,
     ) {
-        // Overlaps of all sorts, steal at will; each event comes when it ends.
+        // Activities overlap in all ways, with any steal. Each event arrives when it ends.
         let mut ends: Vec<(u64, Event)> = events
             .iter()
             .map(|&(start, length, kind, steal_ns)| {
@@ -202,7 +203,7 @@ fn a_line_waits_for_cpus_that_may_still_report_of_earlier_ones_but_not_for_ever(
     };
     feed(crate::streams::source(0, "local_timer:236"));
     feed(activity(ActivityKind::Irq, MS, 2 * MS, 0));
-    // The workload has not told that it lives.
+    // The workload has not reported a reading.
     assert_eq!(feed(Event::Watermark(500 * MS)), 0);
     assert_eq!(feed(Event::Watermark(1_002 * MS)), 1);
 }

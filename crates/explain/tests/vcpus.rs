@@ -1,4 +1,4 @@
-//! Exits of vCPUs, one case after the other: who had what of them, in numbers.
+//! Tests exits of vCPUs case by case, with the expected parts in numbers.
 
 use crate::streams::vcpus::{CPUID, ExitScene, HLT, INTR, IO, explain, facts, interrupted};
 use vmnoise_events::ActivityKind::{Irq, Nmi, Thread, Throttled};
@@ -108,7 +108,7 @@ fn a_halt_is_no_noise_and_the_way_back_is() {
         .woken_by("local_timer:236")
         .kept(Waiting, 90_000, 95_000)
         .kept(Halted, 2_000, 96_000)
-        // While KVM polls it is noise, while the thread sleeps it is nobody's.
+        // While KVM polls, the interrupt is noise. While the thread sleeps, it is not.
         .host(1, Irq, "eth0:40", 3_000, 4_000)
         .host(1, Irq, "eth0:40", 50_000, 60_000)
         .host(1, Thread, "hog:7", 40_000, 95_000);

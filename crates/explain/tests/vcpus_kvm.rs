@@ -1,5 +1,6 @@
-//! How KVM's part of exits is held against what KVM usually takes, over streams long enough to
-//! learn that, against an oracle that paints each exit and keeps every length that it saw.
+//! Tests how KVM's time in exits is compared with its usual time. The streams are long enough to
+//! learn the usual time. An independent oracle assigns each nanosecond of an exit, and keeps every
+//! length.
 
 use std::cell::Cell;
 use std::collections::BTreeMap;
@@ -11,13 +12,14 @@ use proptest::prelude::*;
 use proptest::test_runner::TestRunner;
 use vmnoise_events::*;
 
-/// From the begin of one exit to that of the next.
+/// Time from the start of one exit to the start of the next.
 const APART_NS: u64 = 100;
 
-/// What decides an exit: its reason, its length, how often it is longer, and who else has part.
+/// Choices for an exit: its reason, its length, a number that rarely makes it longer, and its other
+/// work.
 type Choice = (u64, u64, u8, u8);
 
-/// Most exits are short and nobody else's; those for an interrupt never are.
+/// Returns mostly short exits without other work. Exits for an interrupt always contain other work.
 fn any_exits() -> impl Strategy<Value = Vec<Choice>> {
     let code = prop_oneof![6 => Just(CPUID), 3 => Just(INTR), 1 => Just(IO)];
     let others = prop_oneof![6 => Just(0_u8), 3 => Just(1), 2 => 2..7_u8];
@@ -51,7 +53,7 @@ fn scene(number: usize, (code, length, chance, others): Choice) -> ExitScene {
     }
 }
 
-/// Everything when it is over.
+/// Returns all events in the order of their ends.
 fn events(scenes: &[ExitScene]) -> Vec<Event> {
     let names = scenes[0].names.iter().enumerate();
     let mut events: Vec<Event> = names
@@ -66,10 +68,12 @@ fn events(scenes: &[ExitScene]) -> Vec<Event> {
     events
 }
 
-/// By reason, whether it went to the VMM, and how many interrupts alone had part.
+/// Lengths of KVM's part, by reason, by whether the exit went to the VMM, and by number of
+/// interrupts if there was no other work.
 type Seen = BTreeMap<(u64, bool, u32), Vec<u64>>;
 
-/// What KVM had beyond its usual part of all these exits, and what could not be held against it.
+/// Returns KVM's time above its usual time in all these exits, and KVM's time without an upper
+/// bound.
 fn held(scenes: &[ExitScene]) -> (u64, u64) {
     let mut seen = Seen::new();
     let (mut surplus, mut unbounded) = (0, 0);
@@ -121,7 +125,7 @@ fn what_kvm_has_too_much_is_as_painted() {
     });
     outcome.unwrap();
     let (streams, with_both) = tested.get();
-    // A stream has some 7 exits longer than usual, half of them with others in them: one
-    // without any is rare.
+    // A stream has some 7 exits that are longer than usual, and half of them contain other work. A
+    // stream without such an exit is rare.
     assert!(with_both * 2 > streams, "{with_both} of {streams}");
 }

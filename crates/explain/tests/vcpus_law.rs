@@ -1,5 +1,5 @@
-//! The law over exits of vCPUs: parts add up to the exit and to its split, names are those
-//! of whoever had each nanosecond, and a recording gives what the live run gave.
+//! Tests the law of exits of vCPUs. Parts add up to the exit and to its split, each nanosecond has
+//! the name of its owner, and a recording gives the result of the live run.
 
 use std::collections::BTreeMap;
 
@@ -19,7 +19,7 @@ fn owned(budget: &ExitBudget) -> BTreeMap<(Share, Option<u32>), u64> {
         .collect()
 }
 
-/// In the order in which budgets come.
+/// Sorts scenes in the order in which their budgets come.
 fn by_end(mut scenes: Vec<ExitScene>) -> Vec<ExitScene> {
     scenes.sort_by_key(|scene| (scene.end_ns, scene.vcpu));
     scenes
@@ -95,7 +95,7 @@ proptest! {
     }
 }
 
-/// A time, most of them small so that they collide, others at the ends of the clock.
+/// Returns a time. Most times are small, so that they collide; others are at the ends of the clock.
 fn at(word: u32) -> u64 {
     match word % 8 {
         0..=5 => u64::from(word >> 3) % 64,

@@ -1,4 +1,4 @@
-//! Wake-ups by hand: who is blamed in which phase.
+//! Tests wake-ups by hand: the culprits in each phase.
 
 use crate::streams::{finish, in_a_machine, source, with_steal};
 use vmnoise_events::{
@@ -96,7 +96,7 @@ fn steal_comes_out_of_whoever_was_robbed_then_out_of_the_residual() {
     assert_eq!(of(Phase::Irq, Share::HvOrHw), 40);
     assert_eq!(of(Phase::Wakeup, Share::Steal), 400);
     assert_eq!(of(Phase::Wakeup, Share::Thread), 160);
-    // More than the phase is long: clamped, and counted.
+    // The steal is longer than the phase, so it is clamped and counted.
     assert_eq!(of(Phase::Return, Share::Steal), 100);
     let wakeups = summary.wakeups.expect("tasks were measured");
     assert_eq!(wakeups.cpus[0].steal_clamps, 1);
@@ -107,8 +107,8 @@ fn steal_comes_out_of_whoever_was_robbed_then_out_of_the_residual() {
     );
 }
 
-/// By the steal clock as the tests of the tracer's handlers have it: taken from the task after
-/// its expiry, before it had armed its timer.
+/// The steal clock here is that in the tests of the tracer's handlers. It takes time from the task
+/// after the expiry, before the task has armed its timer.
 #[test]
 fn what_is_stolen_before_a_timer_is_armed_late_is_steal() {
     let late = Activation {

@@ -1,6 +1,6 @@
-//! The law for wake-ups over arbitrary streams: the budget of each adds up to its latency and
-//! that of each phase to the phase, the sums to all latencies, and a second, naive
-//! implementation books the same.
+//! Tests the law of wake-ups with arbitrary streams. The parts of each wake-up add up to its
+//! latency, the parts of each phase to the phase, and the sums to all latencies. A second, naive
+//! implementation must give the same result.
 
 use std::collections::BTreeMap;
 
@@ -14,7 +14,7 @@ use vmnoise_events::{
 
 type Words = (u8, u8, [u32; 6]);
 
-/// A time; half of them are small, so that they collide.
+/// Returns a time. Half of the times are small, so that they collide.
 fn at(word: u32, extreme: bool) -> u64 {
     let value = u64::from(word >> 3);
     match word % 8 {
@@ -82,12 +82,14 @@ fn facts(bits: u16, period_ns: u64) -> RunFacts {
     facts
 }
 
-/// Who owns each nanosecond of a wake-up, one nanosecond at a time; without steal.
+/// Returns the owners of the nanoseconds of a wake-up, found one nanosecond at a time, without
+/// steal.
 fn naive(activation: &Activation, events: &[Event]) -> BTreeMap<Share, u64> {
     let mut booked = BTreeMap::new();
     let (expiry_ns, woke_ns) = (activation.expiry_mono_ns, activation.woke_mono_ns);
     let steps = [activation.armed_mono_ns, activation.irq_mono_ns];
-    // The interrupt's own phase is known where both of its ends are, late ends pushed on.
+    // The phase of the interrupt is known if both of its ends are known. Ends that are out of order
+    // are moved later.
     let armed_ns = steps[0].map(|ns| ns.clamp(expiry_ns, woke_ns));
     let irq_phase = armed_ns
         .zip(steps[1])
@@ -144,7 +146,7 @@ proptest! {
     fn the_law_is_what_a_naive_reader_of_the_stream_books(
         words in prop::collection::vec(any::<Words>(), 0..12),
     ) {
-        // Bare metal that sees all, and one wake-up, with nothing late.
+        // This run is on bare metal with all probes, and has one wake-up and no late event.
         let mut events = stream(words, false);
         events.retain(|event| !matches!(event, Event::Watermark(_)));
         let is_wakeup = |event: &Event| matches!(
@@ -166,7 +168,7 @@ proptest! {
     }
 }
 
-/// Fewer streams than PROPTEST_CASES asks for, as with gaps.
+/// Tries fewer streams than PROPTEST_CASES, as the test of gaps does.
 #[test]
 fn the_law_holds_at_the_ends_of_the_clocks() {
     let default = ProptestConfig::default();

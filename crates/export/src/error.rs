@@ -1,4 +1,4 @@
-//! Errors of an export, each in one line with its remedy.
+//! Errors of an export. Each message is one line that says what to do.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use parquet::errors::ParquetError;
 use vmnoise_events::ShownLine;
 
-/// Reason why something could not be written.
+/// Reason why an export could not be written.
 #[derive(Debug, thiserror::Error)]
 pub enum ExportError {
     /// A file or folder cannot be written.
@@ -17,7 +17,7 @@ pub enum ExportError {
         /// Error of the kernel.
         error: io::Error,
     },
-    /// The Parquet library failed.
+    /// The Parquet library reported an error.
     #[error("cannot write {}: {error}", ShownLine::from(path.as_path()))]
     Parquet {
         /// Path of the file.
@@ -27,7 +27,7 @@ pub enum ExportError {
     },
 }
 
-/// Returns a closure for `map_err`.
+/// Returns a closure for `map_err` that adds the path to an error of the kernel.
 pub(crate) fn io_error(path: &Path) -> impl FnOnce(io::Error) -> ExportError {
     let path = path.to_owned();
     move |error| ExportError::Io { path, error }

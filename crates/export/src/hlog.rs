@@ -1,5 +1,5 @@
-//! Writes an interval log of HdrHistogram: lengths for each second, in histograms that its tools
-//! add up.
+//! Writes an interval log of HdrHistogram. For each second, the log has histograms of lengths,
+//! which the tools of HdrHistogram can add up.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -18,30 +18,31 @@ use vmnoise_explain::{Interval, TracedExit};
 use crate::error::{ExportError, io_error};
 use crate::whole_file::{Readers, WholeFile};
 
-/// Digits that are kept of each length, as in all percentiles of vmnoise.
+/// Number of digits that are kept of each length, as in all percentiles of vmnoise.
 const DIGITS: u8 = 3;
-/// Longest length: 146 years, which is more than HdrHistogram's tools accept.
+/// Longest length in nanoseconds: 146 years, more than HdrHistogram's tools accept.
 const LONGEST_NS: u64 = 1 << 62;
-/// Tag of all exits whose reason has no name. They share one tag, because a damaged stream may
-/// contain any number of unknown reasons.
+/// Tag for all exits whose reason has no name. They share one tag, because a damaged stream may
+/// contain many unknown reasons.
 const NAMELESS: &str = "unknown";
 
-/// A log of HdrHistogram (HistogramLogWriter.java, format 1.3): a line for each second and tag. The
-/// line has a histogram of nanoseconds in the V2 encoding, compressed, in base64. Lines without a
-/// tag contain all gaps, all latencies until user space, or all exits. Tags are `irq` and `thread`
-/// for earlier latencies, or the reason of exits.
+/// A log of HdrHistogram (HistogramLogWriter.java, format 1.3), with a line for each second and
+/// tag. A line has a histogram of lengths in nanoseconds (V2 encoding, compressed, base64). Lines
+/// without a tag contain all gaps, all latencies to user space, or all exits. For wake-ups, the tag
+/// `irq` marks latencies until the timer's interrupt, and `thread` until the switch to the task.
+/// For exits, the tag is the reason.
 #[derive(Debug)]
 pub struct IntervalLog {
     path: PathBuf,
     file: WholeFile,
-    /// Histograms of the current second, by tag; the one without a tag is the first.
+    /// Histograms of the current second, by tag. The first one has no tag.
     open: BTreeMap<Option<&'static str>, Histogram<u64>>,
     /// Begin of the first second, CLOCK_MONOTONIC in nanoseconds.
     begin_ns: Option<u64>,
 }
 
 impl IntervalLog {
-    /// Begins a log in this file.
+    /// Creates a log in this file.
     ///
     /// # Errors
     /// If the file cannot be written.
@@ -97,7 +98,8 @@ impl IntervalLog {
         }
     }
 
-    /// Adds the length of an exit, to the histogram of all exits and to that of its reason.
+    /// Adds the length of an exit to two histograms: that of all exits, and that of the exit's
+    /// reason.
     pub fn exit(&mut self, exit: &TracedExit) {
         let exit = &exit.exit.exit;
         let reason = match exit.reason.name() {
@@ -114,7 +116,8 @@ impl IntervalLog {
         recorded.expect("it grows with what it is given");
     }
 
-    /// Ends the second between these instants (CLOCK_MONOTONIC, ns), and writes its results.
+    /// Ends the second between these instants (CLOCK_MONOTONIC in ns), and writes the second's
+    /// histograms.
     ///
     /// # Errors
     /// If the file cannot be written.
@@ -122,7 +125,7 @@ impl IntervalLog {
         let begin_ns = *self.begin_ns.get_or_insert(from_ns);
         let since = Duration::from_nanos(from_ns.saturating_sub(begin_ns));
         let length = Duration::from_nanos(to_ns.saturating_sub(from_ns));
-        // A second without events is also part of the run.
+        // A second without events gets an empty histogram.
         self.open.entry(None).or_insert_with(empty);
         let mut lines = Vec::new();
         let mut serializer = V2DeflateSerializer::new();

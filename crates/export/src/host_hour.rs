@@ -1,4 +1,5 @@
-//! Sums of `vmnoise serve` over an hour of one host, as one file of the table `hours`.
+//! Sums of one host over an hour, as `vmnoise serve` counts them. Each hour becomes one file of the
+//! table `hours`.
 
 use std::path::PathBuf;
 
@@ -6,87 +7,88 @@ use jiff::Timestamp;
 
 use crate::partition::escaped;
 
-/// A period of one host: an hour of UTC, or the part of it in which `vmnoise serve` ran. Lengths
-/// are ns.
+/// Sums of one host over an hour of UTC. If `vmnoise serve` ran for only a part of the hour, the
+/// sums cover this part. Times are in ns.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct HostHour {
-    /// Begin by the machine's wall clock.
+    /// Begin of the period, by the machine's wall clock.
     pub begin: Timestamp,
-    /// End by the same clock.
+    /// End of the period, by the machine's wall clock.
     pub end: Timestamp,
-    /// Length by CLOCK_MONOTONIC.
+    /// Length of the period, by CLOCK_MONOTONIC, in ns.
     pub period_ns: u64,
-    /// True if it is a whole hour.
+    /// Whether the period is a whole hour.
     pub is_whole: bool,
-    /// Version of the vmnoise that counted.
+    /// Version of the vmnoise that counted the times.
     pub tool_version: String,
-    /// Events that its programs missed.
+    /// Number of events that vmnoise's BPF programs missed.
     pub missed_events: u64,
-    /// vCPUs that were not watched at its end.
+    /// Number of vCPUs that were not watched at the end of the period, because the tables were
+    /// full.
     pub vcpus_without_room: u64,
-    /// CPU time of `vmnoise serve`.
+    /// CPU time of the process `vmnoise serve`, in ns.
     pub self_cpu_ns: u64,
-    /// CPU time of its programs that are always on.
+    /// CPU time of the BPF programs that always run, in ns.
     pub probe_ns: u64,
-    /// VMs that were present.
+    /// VMs that existed in the period.
     pub vms: Vec<VmHour>,
 }
 
-/// Time of all vCPUs of a VM in a period. Each ns of a vCPU is in one state or one share.
+/// Time of all vCPUs of a VM in a period, in ns. Each ns of a vCPU is counted in exactly one field.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct VmHour {
-    /// Name of the VM; `None` sums up all VMs for which no name was left.
+    /// Name of the VM. `None` stands for the sum of all VMs that have no name of their own.
     pub vm: Option<String>,
     /// Number of vCPUs at the end of the period; 0 if the VM has ended.
     pub vcpus: u64,
-    /// Time on a CPU.
+    /// Time running on a CPU, in ns.
     pub running_ns: u64,
-    /// Time asleep because the guest asked for it (HLT).
+    /// Time asleep because the guest asked for sleep (HLT), in ns.
     pub halted_ns: u64,
-    /// Time asleep in the VMM, or for an unknown reason.
+    /// Time asleep in the VMM or for an unknown reason, in ns.
     pub asleep_ns: u64,
-    /// Time of waits while other tasks ran.
+    /// Time waiting while other tasks ran, in ns.
     pub preempted_ns: u64,
-    /// Time of waits because their group or class had used up its time.
+    /// Time waiting because the quota of the cgroup or the scheduling class was used up, in ns.
     pub throttled_ns: u64,
-    /// Time of waits while their CPU idled.
+    /// Time waiting while the CPU was idle, in ns.
     pub idle_ns: u64,
-    /// Time of waits with an unknown cause.
+    /// Time waiting for an unknown cause, in ns.
     pub unsure_ns: u64,
-    /// Time asleep inside KVM, which the guest did not ask for.
+    /// Time asleep inside KVM without a request from the guest, in ns.
     pub blocked_ns: u64,
-    /// Time that was not observed.
+    /// Unobserved time, in ns.
     pub unseen_ns: u64,
-    /// Culprits of `preempted_ns`, which add up to it.
+    /// Culprits of `preempted_ns`. Their times add up to `preempted_ns`.
     pub culprits: Vec<CulpritHour>,
-    /// Histogram of the waits.
+    /// Histogram of the lengths of waits.
     pub waits: Vec<WaitHour>,
 }
 
-/// A culprit: a task that had a VM's CPUs while the VM waited.
+/// Culprit: a task that ran on a CPU while the VM waited for this CPU.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CulpritHour {
-    /// Kind of the task: `foreign`, `own`, `vm`, or `unknown` for all that have no name.
+    /// Kind of the task: `foreign`, `own`, `vm`, or `unknown` for all tasks without a name.
     pub kind: &'static str,
     /// Name of the culprit.
     pub name: String,
-    /// Time that it had.
+    /// Time for which the task ran while the VM waited, in ns.
     pub ns: u64,
 }
 
-/// Waits of about one length.
+/// Bucket of the histogram of waits.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct WaitHour {
-    /// Upper bound of their lengths; the next smaller bound is their lower bound. `None` is above
-    /// all bounds.
+    /// Upper bound of the bucket in ns. The lower bound is the next smaller upper bound. `None` for
+    /// waits longer than all bounds.
     pub up_to_ns: Option<u64>,
-    /// Number of waits.
+    /// Number of waits in the bucket.
     pub waits: u64,
 }
 
 impl HostHour {
-    /// Returns the path of its file in a data set. Programs that read the folder `hours` as one
-    /// table get two more columns, `date` and `host`.
+    /// Returns the path of this hour's file in a data set. Programs that read the folder `hours` as
+    /// one table get the additional columns `date` and `host` from the path.
     pub fn place(&self, host: &str) -> PathBuf {
         let begin = format!("{:.6}", self.begin);
         let (date, _) = begin.split_once('T').unwrap_or_default();

@@ -1,6 +1,6 @@
-//! Writes an explained recording in the formats of other programs: tables (CSV, Parquet), timelines
-//! (Perfetto), logs of lengths (HdrHistogram), stacks of causes (flame graphs), and noise for a
-//! simulator (LogGOPSim). Also reads its Parquet tables back.
+//! Writes an explained recording in the formats of other programs. These formats are tables (CSV,
+//! Parquet), timelines (Perfetto), histograms of lengths (HdrHistogram), folded stacks (flame
+//! graphs), and noise for a simulator (LogGOPSim). Also reads the Parquet tables back.
 
 #![forbid(unsafe_code)]
 

@@ -1,12 +1,12 @@
 //! Writes the gaps of one CPU as a noise trace for LogGOPSim (`--noise-trace`).
 //!
-//! Source: `src/LogGOPSim/Noise.hpp` of github.com/spcl/LogGOPSim. A line is a begin and a length
-//! in nanoseconds, separated by a tab. Lines that begin with `#` are ignored. Its reader has more
-//! rules:
+//! Source: `src/LogGOPSim/Noise.hpp` of github.com/spcl/LogGOPSim. A line has the begin and the
+//! length of a gap in nanoseconds, separated by a tab. Lines that begin with `#` are ignored.
+//! LogGOPSim reads the file by these rules:
 //!
-//! - The begin of the last line is the length of the trace, after which it begins again.
-//! - Noise in the first line counts only if a rank starts in it.
-//! - The text after the last newline is a line too, so it must be the last entry.
+//! - The begin of the last line is the length of the trace. After this time the trace repeats.
+//! - Noise in the first line has an effect only for ranks that start during this noise.
+//! - Text after the last newline is also a line. So the file must not end with a newline.
 //!
 //! Therefore the first and the last line have length 0.
 
@@ -19,22 +19,23 @@ use crate::error::{ExportError, io_error};
 use crate::owner::make_folder;
 use crate::whole_file::{Readers, WholeFile};
 
-/// Noise of one CPU.
+/// Gaps of one CPU for LogGOPSim.
 #[derive(Debug)]
 pub struct NoiseTrace {
-    /// Number of the CPU.
+    /// Number of the CPU on which the gaps occurred.
     pub cpu: u32,
-    /// Begin and end of the observation, CLOCK_MONOTONIC in nanoseconds.
+    /// Begin and end of the measured time, CLOCK_MONOTONIC in nanoseconds.
     pub measured_ns: (u64, u64),
-    /// Begin and length of each gap in nanoseconds, ascending.
+    /// Begin (CLOCK_MONOTONIC) and length of each gap in nanoseconds, sorted by begin.
     pub gaps_ns: Vec<(u64, u64)>,
 }
 
 impl NoiseTrace {
-    /// Writes `cpuN.noise` into this folder, with `of` as its source.
+    /// Writes the file `cpuN.noise` into this folder. `of` names the recording in the file's
+    /// comment.
     ///
     /// # Errors
-    /// If it cannot be written.
+    /// If the file cannot be written.
     pub fn write(&self, folder: &Path, of: &str) -> Result<(), ExportError> {
         let path = folder.join(format!("cpu{}.noise", self.cpu));
         let put = || {
@@ -56,11 +57,11 @@ impl NoiseTrace {
             self.cpu
         )?;
         write!(out, "0\t0")?;
-        // End of the last line, since the begin.
+        // End of the last written gap, in nanoseconds after the begin of the trace.
         let mut told_ns = 0;
         for (begin_ns, length_ns) in &self.gaps_ns {
             let end_ns = begin_ns.saturating_add(*length_ns).saturating_sub(from_ns);
-            // No two lines overlap or have the same begin.
+            // Gaps must not overlap or begin at the same time.
             let begin_ns = begin_ns.saturating_sub(from_ns).max(told_ns).max(1);
             if end_ns > begin_ns {
                 write!(out, "\n{begin_ns}\t{}", end_ns - begin_ns)?;
@@ -76,12 +77,12 @@ impl NoiseTrace {
 mod tests {
     use super::*;
 
-    /// Reads a file like LogGOPSim: each line between newlines has two numbers, also the last line.
+    /// Reads a file as LogGOPSim does. Every line, including the last one, must have two numbers.
     fn read(bytes: &[u8]) -> Vec<(u64, u64)> {
         let text = str::from_utf8(bytes).unwrap();
         let lines = text.split('\n').filter(|line| !line.starts_with('#'));
         let lines = lines.map(|line| {
-            // Its buffer has 1,024 bytes.
+            // LogGOPSim reads lines into a buffer of 1,024 bytes.
             assert!(line.len() < 1_024);
             let (begin, length) = line.split_once('\t').unwrap();
             let number = |text: &str| text.parse::<f64>().unwrap().round() as u64;
@@ -90,7 +91,8 @@ mod tests {
         lines.collect()
     }
 
-    /// Returns the noise that LogGOPSim adds to a window at this begin, by its rules.
+    /// Returns the noise, in nanoseconds, that LogGOPSim adds to a computation with this begin and
+    /// length.
     fn added_ns(trace: &[(u64, u64)], begin_ns: u64, length_ns: u64) -> u64 {
         let mut place = trace.partition_point(|(at_ns, _)| *at_ns <= begin_ns) - 1;
         let (at_ns, ns) = trace[place];
@@ -125,11 +127,11 @@ mod tests {
         let read = written(&trace);
         let expected = [(0, 0), (1, 9), (100, 50), (150, 10), (900, 7), (1_000, 0)];
         assert_eq!(read, expected);
-        // All of it except the first nanosecond, from any begin.
+        // A computation of 999 ns meets all gaps of the trace, wherever it begins.
         for begin_ns in [0, 60, 500, 899] {
             assert_eq!(added_ns(&read, begin_ns, 999), 9 + 60 + 7, "{begin_ns}");
         }
-        // In the middle of a gap: the rest of the gap.
+        // A computation that begins inside a gap waits for the rest of the gap.
         assert_eq!(added_ns(&read, 120, 5), 30);
     }
 

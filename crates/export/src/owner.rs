@@ -1,4 +1,4 @@
-//! Owners of files that are made for a user who called sudo(8).
+//! Owner of a new file: the user who called sudo(8), if there is one.
 
 use std::fs::{self, File, Metadata};
 use std::io::{self, ErrorKind};
@@ -8,17 +8,17 @@ use std::path::Path;
 use rustix::fs::OFlags;
 use rustix::process::geteuid;
 
-/// Numbers of a user and a group.
+/// User id and group id of a file's owner.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct FileOwner {
-    /// Number of the user.
+    /// User id.
     pub uid: u32,
-    /// Number of the group.
+    /// Group id.
     pub gid: u32,
 }
 
 impl FileOwner {
-    /// Returns the user who called sudo, if there is one.
+    /// Returns the user who called sudo; `None` if vmnoise was not started by sudo.
     pub fn of_sudo() -> Option<FileOwner> {
         FileOwner::in_variables(|name| std::env::var(name).ok())
     }
@@ -31,15 +31,15 @@ impl FileOwner {
         })
     }
 
-    /// Gives this open file to the owner. Only root may do this. For other users the file stays
-    /// theirs, whatever the variables say. An error is ignored, since the file is valid anyway.
+    /// Makes this user the owner of an open file. Only root can do this; a file of another user
+    /// keeps its owner. An error is ignored, because the file's content is valid anyway.
     pub fn take(self, file: &File) {
         let _ = fchown(file, Some(self.uid), Some(self.gid));
     }
 }
 
-/// Returns true if a file belongs to this process or to the user who called sudo. Another user may
-/// have put a file where a secret is to be written.
+/// Returns whether a file belongs to this process or to the user who called sudo. Otherwise another
+/// user may have put the file where vmnoise will write a secret.
 pub fn is_ours(found: &Metadata) -> bool {
     let ours = [
         Some(geteuid().as_raw()),
@@ -48,7 +48,8 @@ pub fn is_ours(found: &Metadata) -> bool {
     ours.contains(&Some(found.uid()))
 }
 
-/// Makes a folder and its missing parents. They belong to the user who called sudo.
+/// Creates a folder and its missing parents. They belong to the user who called sudo, if there is
+/// one.
 pub(crate) fn make_folder(folder: &Path) -> io::Result<()> {
     if folder.as_os_str().is_empty() || folder.is_dir() {
         return Ok(());
@@ -62,7 +63,7 @@ pub(crate) fn make_folder(folder: &Path) -> io::Result<()> {
         Err(error) => return Err(error),
     }
     if let Some(owner) = FileOwner::of_sudo() {
-        // Opens this folder, and no link that somebody has put in its place meanwhile.
+        // Opens the new folder itself. Fails if somebody has replaced it by a link.
         let flags = (OFlags::DIRECTORY | OFlags::NOFOLLOW).bits();
         let mut options = File::options();
         let options = options.read(true).custom_flags(flags.cast_signed());

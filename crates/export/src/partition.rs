@@ -1,11 +1,11 @@
-//! Paths of a run's tables in a data set: `host=…/run=…`, in Hive's form of partitions.
+//! Paths of a run's tables in a data set: `host=…/run=…`, the partition format of Hive.
 
 use std::fmt::Write;
 use std::path::PathBuf;
 
 use vmnoise_events::{MeasuringCommand, RunFacts};
 
-/// One run of one host.
+/// Place of a run in a data set, by host and run.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Partition {
     host: String,
@@ -13,9 +13,9 @@ pub struct Partition {
 }
 
 impl Partition {
-    /// Returns the partition of the run with these facts; `None` if its host has no name. The name
-    /// of a run consists of its start, its workload, and the rank if there is one. So it is the
-    /// same at each export.
+    /// Returns the partition of the run with these facts; `None` if the host's name is unknown. The
+    /// run's name has its start, its workload, and its rank if there is one. So each export of a
+    /// run gets the same name.
     pub fn of(facts: &RunFacts) -> Option<Partition> {
         let host = facts.host.name.as_deref().filter(|name| !name.is_empty())?;
         let started_at = facts.started_at.replace(['-', ':'], "");
@@ -28,7 +28,7 @@ impl Partition {
         })
     }
 
-    /// Returns its folder, relative to the data set.
+    /// Returns the partition's folder, relative to the data set.
     pub fn folder(&self) -> PathBuf {
         let Partition { host, run } = self;
         format!("host={host}/run={run}").into()
@@ -46,7 +46,7 @@ pub(crate) fn workload_name(workload: MeasuringCommand) -> &'static str {
     }
 }
 
-/// Returns the workload with this name.
+/// Returns the workload with this name; `None` if the name is unknown.
 pub(crate) fn workload_named(name: &str) -> Option<MeasuringCommand> {
     let all = [
         MeasuringCommand::Microvm,
@@ -58,7 +58,7 @@ pub(crate) fn workload_named(name: &str) -> Option<MeasuringCommand> {
     all.into_iter().find(|it| workload_name(*it) == name)
 }
 
-/// Escapes a value of a partition for a path. Programs that read partitions undo this.
+/// Escapes a partition's value for a path. Programs that read partitions reverse this.
 pub(crate) fn escaped(value: &str) -> String {
     let mut path = String::with_capacity(value.len());
     for byte in value.bytes() {

@@ -17,8 +17,8 @@ use crate::rows::{RunReport, cpus, exits, gaps, parts, run, wakeups};
 use crate::table::{Cell, Encoding, TableFile, cells};
 use crate::wall_clock::WallClock;
 
-/// Files of one run. Each appears under its name when it is complete, and replaces the file of an
-/// earlier export of the same run.
+/// Files with the tables of one run. A file gets its final name when it is complete. It then
+/// replaces the file of an earlier export of the same run.
 #[derive(Debug)]
 pub struct RunTables {
     folder: PathBuf,
@@ -44,19 +44,19 @@ struct ExitTables {
     exits: EventTables<NamedExit>,
 }
 
-/// Tables of events and of their parts.
+/// Table of events, and table of their parts.
 #[derive(Debug)]
 struct EventTables<R: 'static> {
-    /// Columns after its number and its time.
+    /// Columns of the events after number and time.
     columns: Columns<'static, R>,
     events: TableFile,
     parts: TableFile,
-    /// Number of events so far.
+    /// Number of events that were added.
     count: u64,
 }
 
 impl RunTables {
-    /// Begins the tables of a run with these facts in its partition of a data set.
+    /// Creates the tables of a run with these facts, in the run's partition of a data set.
     ///
     /// # Errors
     /// If a folder or file cannot be made.
@@ -103,7 +103,7 @@ impl RunTables {
         })
     }
 
-    /// Reads the clock from an event. Call it before the event is explained.
+    /// Updates the conversion to wall-clock time. Call this before the event is explained.
     pub fn see(&mut self, event: &Event) {
         self.clock.see(event);
     }
@@ -146,7 +146,7 @@ impl RunTables {
         }
     }
 
-    /// Adds the sums of each CPU between two instants of CLOCK_MONOTONIC.
+    /// Adds the sums of each CPU for the time between two instants of CLOCK_MONOTONIC.
     ///
     /// # Errors
     /// If a file cannot be written.
@@ -206,7 +206,7 @@ impl RunTables {
         Ok(())
     }
 
-    /// Adds the sums of each CPU with gaps.
+    /// Adds the sums of each CPU over the whole run. Does nothing for runs without gaps.
     ///
     /// # Errors
     /// If a file cannot be written.
@@ -219,7 +219,7 @@ impl RunTables {
         summaries.try_for_each(|summary| cpus.push(cells(&columns, summary)))
     }
 
-    /// Ends all tables.
+    /// Completes all tables, and writes the table `run`.
     ///
     /// # Errors
     /// If a file cannot be written.
@@ -257,7 +257,7 @@ impl<R> EventTables<R> {
         }
     }
 
-    /// Adds an event, and its parts with the additional columns of parts.
+    /// Adds an event and its parts. Each part has `MORE` additional cells.
     fn push<'p, const MORE: usize>(
         &mut self,
         time_us: Option<i64>,

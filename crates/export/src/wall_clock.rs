@@ -1,11 +1,11 @@
-//! Converts instants to calendar time.
+//! Converts instants of CLOCK_MONOTONIC to calendar time.
 
 use jiff::Timestamp;
 use vmnoise_events::{Event, RunFacts};
 
 /// Conversion from CLOCK_MONOTONIC to UTC. A recording contains the wall-clock time of its start,
-/// and the first reading of CLOCK_MONOTONIC. The time between the two is unknown, so do not measure
-/// with this clock.
+/// and its first reading of CLOCK_MONOTONIC. The time between them is unknown, so the result is too
+/// inexact for measurements.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct WallClock {
     started: Option<Timestamp>,
@@ -30,12 +30,12 @@ impl WallClock {
         }
     }
 
-    /// Returns the start of the run, in microseconds since 1970.
+    /// Returns the start of the run, in microseconds since 1970 UTC; `None` if unknown.
     pub(crate) fn started_us(&self) -> Option<i64> {
         Some(self.started?.as_microsecond())
     }
 
-    /// Converts an instant of CLOCK_MONOTONIC to microseconds since 1970.
+    /// Converts an instant of CLOCK_MONOTONIC to microseconds since 1970 UTC; `None` if unknown.
     pub(crate) fn at_us(&self, mono_ns: u64) -> Option<i64> {
         let since_ns = i128::from(mono_ns) - i128::from(self.first_mono_ns?);
         i64::try_from(since_ns / 1_000)

@@ -1,4 +1,4 @@
-//! A result that appears under its name only when it is complete.
+//! Files that get their final name only when they are complete.
 
 use std::fs::{self, File, Metadata, Permissions};
 use std::io::{self, Write};
@@ -13,9 +13,9 @@ use crate::owner::{FileOwner, is_ours, make_folder};
 /// Users who may read a new file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Readers {
-    /// All that the umask allows: pages and tables are made to be shown.
+    /// All users that the umask allows, for pages and tables.
     Anyone,
-    /// Only its owner: a trace names every task that ran.
+    /// Only the file's owner, for traces, which name every task that ran.
     Owner,
 }
 
@@ -29,7 +29,7 @@ impl Readers {
     }
 }
 
-/// Writes a file with these bytes as a whole, and makes missing folders above it.
+/// Writes a complete file with these bytes. Creates missing folders.
 ///
 /// # Errors
 /// If a folder or the file cannot be made.
@@ -44,10 +44,10 @@ pub fn place(path: &Path, bytes: &[u8], readers: Readers) -> Result<(), ExportEr
 }
 
 /// A file that is written under an unpredictable name in the same folder, and renamed at the end.
-/// So a reader finds the old or the new result, never a part of one. If it is dropped before,
-/// nothing is left.
+/// So a reader finds either the old or the new content, never a part. If the value is dropped
+/// earlier, the temporary file is removed.
 ///
-/// A pipe or a device is written directly.
+/// Pipes and devices are written directly.
 #[derive(Debug)]
 pub struct WholeFile {
     out: Out,
@@ -60,12 +60,13 @@ enum Out {
 }
 
 impl WholeFile {
-    /// Begins a file at `path`, which the user named: a link there is followed. A replaced file
-    /// keeps its permissions and its owner, unless it is only for its owner and belongs to somebody
-    /// else. A new file belongs to the user who called sudo, if there is one.
+    /// Creates a file at a path that the user named. A link at this path is followed. A replaced
+    /// file keeps its permissions and its owner. Exception: a file with [`Readers::Owner`] takes
+    /// nothing from another user's file. A new file belongs to the user who called sudo, if there
+    /// is one.
     ///
     /// # Errors
-    /// If the folder takes no new file.
+    /// If the folder does not allow a new file.
     pub fn create(path: &Path, readers: Readers) -> io::Result<WholeFile> {
         match fs::metadata(path) {
             Ok(found) if found.is_file() => {
@@ -78,11 +79,11 @@ impl WholeFile {
         }
     }
 
-    /// Like `create`, for a name that the program chose: a link there is replaced, never followed.
-    /// Otherwise the author of the link could make this program overwrite any file.
+    /// Creates a file at a path that the program chose. A link at this path is replaced, not
+    /// followed: whoever made the link could otherwise make vmnoise overwrite any file.
     ///
     /// # Errors
-    /// If the folder takes no new file.
+    /// If the folder does not allow a new file.
     pub fn create_here(path: &Path, readers: Readers) -> io::Result<WholeFile> {
         let found = fs::symlink_metadata(path);
         let replaced = found.ok().filter(Metadata::is_file);
@@ -96,13 +97,14 @@ impl WholeFile {
     ) -> io::Result<WholeFile> {
         let name = place.file_name().unwrap_or_default().to_string_lossy();
         let folder = place.parent().filter(|it| !it.as_os_str().is_empty());
-        // Readers of data sets ignore names that begin with a dot. The umask applies.
+        // Programs that read data sets ignore names that begin with a dot. The umask applies to the
+        // new file.
         let file = Builder::new()
             .prefix(&format!(".{name}."))
             .suffix(".part")
             .permissions(Permissions::from_mode(readers.mode()))
             .tempfile_in(folder.unwrap_or(Path::new(".")))?;
-        // A file for its owner only must not inherit the permissions of a stranger's file.
+        // A file with [`Readers::Owner`] must not inherit the permissions of another user's file.
         let replaced = replaced.filter(|found| readers == Readers::Anyone || is_ours(found));
         if let Some(replaced) = &replaced {
             file.as_file().set_permissions(replaced.permissions())?;
@@ -122,10 +124,10 @@ impl WholeFile {
         })
     }
 
-    /// Puts the file in its place.
+    /// Renames the file to its final name.
     ///
     /// # Errors
-    /// If the kernel refuses; the old file is still there then.
+    /// If the kernel reports an error. The old file is then unchanged.
     pub fn finish(self) -> io::Result<()> {
         match self.out {
             Out::Beside { file, place } => {

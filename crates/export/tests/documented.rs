@@ -1,8 +1,8 @@
-//! `docs/data.md` contains every column of every table, in their order and with their types.
+//! `docs/data.md` lists all columns of all tables, in the same order and with the same types.
 
 use vmnoise_export::{DATA_VERSION, schemas};
 
-/// Returns the columns under the heading of a table in this page, with their types.
+/// Returns the columns and types that this page lists for a table.
 fn documented(page: &str, table: &str) -> Vec<(String, String)> {
     let body = page.split_once(&format!("\n### `{table}`\n")).unwrap().1;
     let body = body.split("\n#").next().unwrap();

@@ -1,4 +1,4 @@
-//! A file of the table `hours`, read by another Parquet reader.
+//! A file of the table `hours`, read by a second Parquet reader.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -52,7 +52,7 @@ fn hour() -> HostHour {
     }
 }
 
-/// Returns the non-null columns of a row, without those that all rows have.
+/// Returns the non-null columns of a row, without the columns that every row has.
 fn told(row: BTreeMap<String, Field>) -> String {
     let everywhere = ["begin_utc", "end_utc", "period_ns", "is_whole"];
     let told = row

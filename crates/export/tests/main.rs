@@ -1,4 +1,4 @@
-//! Tests of the exports and of their documents.
+//! Tests of the exports and of their documentation.
 #![allow(clippy::unwrap_used)] // A failed `unwrap` fails the test.
 
 mod documented;

@@ -1,4 +1,4 @@
-//! A run that is written and read back, intact and with each of its bytes damaged.
+//! Writes a run and reads it back: unchanged, and with each of its bytes damaged.
 
 use std::fs;
 use std::panic::catch_unwind;
@@ -16,7 +16,7 @@ const NAMES: [&str; 4] = [
     "a:b",
     "\u{1b}[2J\u{202e}",
 ];
-/// The same names as they are read back.
+/// The same names after they were read back.
 const READ: [&str; 4] = [
     "local_timer:236",
     "kworker/1:6:18391",
@@ -25,7 +25,7 @@ const READ: [&str; 4] = [
 ];
 pub const GAPS: u64 = 12;
 
-/// Returns the parts of a gap: share, index of the name if there is one, and length.
+/// Returns the parts of a gap: share, index of the name (`None` without a name), and length.
 fn parts(nth: u64) -> Vec<(Share, Option<usize>, u64)> {
     let who = (nth % 4) as usize;
     vec![
@@ -77,7 +77,7 @@ pub fn write(folder: &Path) -> StoredRun {
     runs.remove(0)
 }
 
-/// A gap: CPU, begin and length, then its parts.
+/// A gap and its parts. The gap has CPU, begin and length; a part has share, name and length.
 pub type ReadGap = ((u32, u64, u64), Vec<(Share, String, u64)>);
 
 /// Returns the gaps of a run.
@@ -114,8 +114,8 @@ fn what_was_written_is_read() {
     assert_eq!(read(&run).unwrap(), expected.collect::<Vec<ReadGap>>());
 }
 
-/// Damages each byte of the tables of a run in turn. The result must be an error or another value;
-/// the Parquet library must not panic.
+/// Damages each byte of a run's tables, one at a time. Each damage must cause an error or another
+/// value. The Parquet library must not panic.
 pub fn assert_no_damage_is_more_than_an_error(run: &StoredRun) {
     let mut panicked = Vec::new();
     for table in ["run", "gaps", "gap_parts"] {

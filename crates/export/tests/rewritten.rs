@@ -1,4 +1,5 @@
-//! Tables that another program has rewritten, with other encodings and pages than those of vmnoise.
+//! Reads tables that another program has rewritten with other encodings and pages than vmnoise
+//! uses.
 
 use std::fs::File;
 use std::sync::Arc;
@@ -17,7 +18,7 @@ use crate::read_back::{GAPS, assert_no_damage_is_more_than_an_error, read, write
 
 const TABLES: [&str; 4] = ["run", "cpus", "gaps", "gap_parts"];
 
-/// Rewrites each table of a run with these properties.
+/// Rewrites each table of a run with these Parquet properties.
 fn rewrite(run: &StoredRun, properties: &WriterProperties) {
     for table in TABLES {
         let path = run.folder.join(format!("{table}.parquet"));
@@ -61,8 +62,8 @@ fn properties() -> WriterPropertiesBuilder {
     WriterProperties::builder()
 }
 
-/// Returns the properties of engines by default (Snappy, dictionaries), of plain values, of pages
-/// in version 2 with numbers as differences, and of many small pages.
+/// Returns four sets of Parquet properties: the usual default (Snappy, dictionaries), plain values,
+/// version 2 with delta-encoded numbers, and many small pages.
 fn variants() -> [WriterProperties; 4] {
     let version_2 = properties().set_writer_version(WriterVersion::PARQUET_2_0);
     let gap = || ColumnPath::from("gap");
@@ -92,7 +93,8 @@ fn what_another_program_rewrote_is_read() {
     }
 }
 
-/// The decoders of the other variants also read vmnoise's own files.
+/// Damages the tables of the variant with version 2. The decoders of the other variants also read
+/// vmnoise's own files, which another test damages.
 #[test]
 fn no_damaged_byte_of_version_2_is_more_than_an_error() {
     let folder = tempfile::tempdir().unwrap();

@@ -1,4 +1,4 @@
-//! Address of a feed: the path of a VM's socket, and its kind.
+//! Address of a feed: path and kind of a VM's socket.
 
 use std::ffi::OsString;
 use std::fmt;
@@ -9,7 +9,7 @@ use vmnoise_events::ShownLine;
 
 use crate::layout::VSOCK_PORT;
 
-/// Longest path of a unix socket (unix(7)), without its end.
+/// Maximum length of a unix socket's path in bytes (unix(7)), without the zero byte at its end.
 const MAX_PATH_BYTES: usize = 107;
 
 /// A feed as the user names it: `unix:PATH` or `vsock:PATH[:PORT]`.
@@ -54,7 +54,7 @@ impl FromStr for FeedAddress {
 }
 
 impl FeedAddress {
-    /// Returns the address in the form of a command line.
+    /// Returns the address as the user writes it on a command line.
     pub fn words(&self) -> OsString {
         let port = self.vsock_port.map(|port| format!(":{port}"));
         let mut words = OsString::from(match port {

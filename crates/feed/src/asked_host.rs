@@ -1,5 +1,5 @@
-//! The port over which a guest asks its host for a dump (docs/serve.md). It is a device of root, so
-//! it is opened before rights are dropped. Reading and writing never block.
+//! The port over which a guest asks its host for a dump (docs/serve.md). Only root may open the
+//! port, so the port is opened before rights are dropped. Reading and writing never block.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Write};
@@ -14,17 +14,18 @@ use crate::layout::PORT_NAME;
 const NAMED_PORTS: &str = "/dev/virtio-ports";
 /// Folder in which the kernel reports each port's name, independently of udev.
 const PORTS: &str = "/sys/class/virtio-ports";
-/// Request for which `vmnoise serve --dumps-for` on the host waits.
+/// Request that `vmnoise serve --dumps-for` on the host expects.
 const ASK: &[u8] = b"dump\n";
 /// Flags O_NONBLOCK and O_NOCTTY (open(2)).
 const WITHOUT_WAITING: i32 = 0o4000 | 0o400;
-/// Bytes of the host's answer that are read at a time; usually it is the name of a file.
+/// Maximum number of bytes of the host's answer that one call reads. The answer usually is the name
+/// of a file.
 const ANSWER_BYTES: usize = 256;
 
 /// Reason why a host cannot be asked.
 #[derive(Debug, thiserror::Error)]
 pub enum AskError {
-    /// This machine has no such port.
+    /// This machine has no port over which its host could be asked.
     #[error(
         "this machine has no port {PORT_NAME} over which its host could be asked for a dump: docs/feed.md says how \
          a VMM gives it one, or name another"
@@ -62,10 +63,9 @@ pub struct AskedHost {
 }
 
 impl AskedHost {
-    /// Opens this port, or else the port with the feed's name.
+    /// Opens the port at `path`. Without `path`, opens the port with the feed's name.
     ///
-    /// # Errors
-    /// If there is none, or another program has it open.
+    /// # Errors If there is no such port, or if another program has the port open.
     pub fn open(path: Option<&Path>) -> Result<AskedHost, AskError> {
         let path = path.map(Path::to_owned).or_else(virtio_port);
         let path = path.ok_or(AskError::NoPort)?;
@@ -77,10 +77,9 @@ impl AskedHost {
         }
     }
 
-    /// Asks once.
+    /// Asks the host once for a dump.
     ///
-    /// # Errors
-    /// If no program on the host has the other end open, or the port accepts nothing.
+    /// # Errors If no program on the host has the other end open, or the port accepts nothing.
     pub fn ask(&self) -> Result<(), AskError> {
         let mut port = &self.port;
         port.write_all(ASK).map_err(|source| AskError::Ask {
@@ -89,8 +88,8 @@ impl AskedHost {
         })
     }
 
-    /// Returns the answer since the last call: the name of the host's file, or `no:` and the
-    /// reason.
+    /// Returns the host's answer since the last call: the name of the host's file, or `no:` and the
+    /// reason. Returns `None` without an answer.
     pub fn answer(&self) -> Option<ShownLine> {
         let mut answer = [0; ANSWER_BYTES];
         let mut port = &self.port;

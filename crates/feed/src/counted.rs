@@ -4,19 +4,20 @@ use vmnoise_events::{
     FeedDetail, HostCulprit, HostFrame, HostReason, Share, ShareMap, Vcpu, VcpuClock, VcpuTotals,
 };
 
-/// Instant of reading the counts, on the host's two clocks.
+/// Instant at which counts were read, on the host's two clocks.
 #[derive(Debug, Clone, Copy)]
 pub struct CountsTime {
-    /// The TSC.
+    /// Reading of the TSC.
     pub tsc: u64,
     /// CLOCK_MONOTONIC in nanoseconds at the same instant.
     pub mono_ns: u64,
-    /// Cycles per second.
+    /// Frequency of the TSC, in cycles per second.
     pub tsc_hz: u64,
 }
 
 impl CountsTime {
-    /// Returns the TSC at an instant close to this one, CLOCK_MONOTONIC in nanoseconds.
+    /// Returns the TSC at an instant close to this reading. `mono_ns` is CLOCK_MONOTONIC at that
+    /// instant, in nanoseconds.
     pub fn tsc_at(&self, mono_ns: u64) -> u64 {
         let ns = i128::from(mono_ns) - i128::from(self.mono_ns);
         let cycles = ns.saturating_mul(self.tsc_hz.into()) / 1_000_000_000;
@@ -29,34 +30,35 @@ impl CountsTime {
 pub struct VcpuReading<'a> {
     /// The vCPU.
     pub vcpu: &'a Vcpu,
-    /// Its exits so far.
+    /// Exits of the vCPU so far.
     pub totals: &'a VcpuTotals,
-    /// Relation of its guest's TSC to the host's.
+    /// Relation of the guest's TSC to the host's.
     pub clock: VcpuClock,
-    /// Instant up to which exits are counted, CLOCK_MONOTONIC in nanoseconds: every exit that ended
-    /// by then, and no later one.
+    /// Instant up to which exits are counted, CLOCK_MONOTONIC in nanoseconds. Every exit that ended
+    /// by then is counted, and no later exit.
     pub until_mono_ns: u64,
-    /// Culprits that took its time, the largest first.
+    /// Culprits that took time from the vCPU, the largest first.
     pub culprits: Vec<HostCulprit>,
 }
 
 /// Facts that all vCPUs of a run share.
 #[derive(Debug, Clone, Copy)]
 pub struct FeedFrame {
-    /// Amount of detail.
+    /// Level of detail of the frames.
     pub detail: FeedDetail,
-    /// Begin of the counts, in the host's TSC.
+    /// Start of the counts, as a reading of the host's TSC.
     pub from_tsc: u64,
-    /// True if this host is on bare metal, so that no time is hidden from it.
+    /// Whether this host runs on bare metal, so that no time is hidden from the host.
     pub is_last: bool,
-    /// True if the residual of an exit is KVM's, because the host observes all of its own work.
+    /// Whether the rest of an exit is KVM's, because the host observes all of its own work.
     pub knows_kvm: bool,
     /// Number of records lost so far.
     pub lost: u64,
 }
 
 impl FeedFrame {
-    /// Returns the frame of this vCPU; `None` if it has no number, or its guest has no TSC yet.
+    /// Returns the frame of this vCPU. Returns `None` if the vCPU has no number, or if its guest
+    /// has no TSC yet.
     pub fn of(&self, counted: VcpuReading<'_>, reading: &CountsTime) -> Option<HostFrame> {
         let VcpuReading {
             vcpu,
@@ -78,7 +80,8 @@ impl FeedFrame {
             exits: totals.exits,
             heavy: totals.heavy,
             split: reported(totals.split, vcpu.sees_kvm && self.knows_kvm),
-            // Only names can be missing, and the number is the sum of all VMs.
+            // Lost records only make names incomplete, so the number matters only at full detail.
+            // The number is the sum over all VMs.
             lost: match self.detail {
                 FeedDetail::Full => self.lost,
                 _ => 0,
@@ -95,7 +98,7 @@ impl FeedFrame {
     }
 }
 
-/// Removes the share `kvm` if exits are not observed: the residual of KVM_RUN then includes the
+/// Sets the share `kvm` to 0 if exits are not observed. The rest of KVM_RUN then includes the
 /// guest's own time.
 fn reported(mut split: ShareMap<u64>, sees_kvm: bool) -> ShareMap<u64> {
     if !sees_kvm {

@@ -6,13 +6,14 @@ use crate::error::FrameError;
 use crate::layout::{HEADER_BYTES, MAGIC, MAX_FRAME_BYTES, MAX_PAYLOAD_BYTES, VERSION};
 use crate::payload;
 
-/// Accepts the bytes of a stream in chunks of any size, and returns its frames. Bytes that are no
-/// frame are reported as an error, and skipped up to the next frame.
+/// Decoder that accepts the bytes of a stream in chunks of any size, and returns the frames. Bytes
+/// that are no frame are reported as an error, and skipped up to the next frame.
 #[derive(Debug)]
 pub struct FrameDecoder {
-    /// Bytes that may still become a frame: they begin with the magic, or a part of it.
+    /// Bytes that may still become a frame. They begin with the magic bytes, or with a part of
+    /// these.
     pending: Vec<u8>,
-    /// True if the last bytes were no frame, and this was reported.
+    /// Whether the last bytes were no frame, and this error was already reported.
     lost: bool,
 }
 
@@ -26,12 +27,13 @@ impl Default for FrameDecoder {
 }
 
 impl FrameDecoder {
-    /// Returns a decoder at the begin of a stream.
+    /// Creates a decoder at the start of a stream.
     pub fn new() -> FrameDecoder {
         FrameDecoder::default()
     }
 
-    /// Adds bytes, and passes each frame that they complete and each error in them to `each`.
+    /// Adds bytes. Passes each frame that these bytes complete, and each error in the bytes, to
+    /// `each`.
     pub fn push(&mut self, bytes: &[u8], each: &mut dyn FnMut(Result<HostFrame, FrameError>)) {
         let mut rest = bytes;
         loop {
@@ -45,7 +47,8 @@ impl FrameDecoder {
         }
     }
 
-    /// Decodes the pending bytes as far as possible. Returns how many more bytes are needed next.
+    /// Decodes the pending bytes as far as possible. Returns the number of bytes that are needed
+    /// next.
     fn settle(&mut self, each: &mut dyn FnMut(Result<HostFrame, FrameError>)) -> usize {
         loop {
             self.drop_junk(0, each);
@@ -73,14 +76,16 @@ impl FrameDecoder {
         }
     }
 
-    /// Drops a false begin of a frame; the next frame may begin inside it.
+    /// Reports an error, and drops the start of the invalid frame. The next frame may begin inside
+    /// the invalid frame.
     fn refuse(&mut self, error: FrameError, each: &mut dyn FnMut(Result<HostFrame, FrameError>)) {
         self.lost = true;
         each(Err(error));
         self.drop_junk(1, each);
     }
 
-    /// Drops all bytes before the next possible begin of a frame, at `from` or later.
+    /// Drops all bytes before the next possible start of a frame, which is at index `from` or
+    /// later.
     fn drop_junk(&mut self, from: usize, each: &mut dyn FnMut(Result<HostFrame, FrameError>)) {
         let begin = (from..self.pending.len())
             .find(|at| may_begin(&self.pending[*at..]))
@@ -98,7 +103,7 @@ fn may_begin(bytes: &[u8]) -> bool {
     bytes[..known] == MAGIC[..known]
 }
 
-/// Returns the length of the payload, if the header is valid.
+/// Returns the length of the payload in bytes, if the header is valid.
 fn check_header(header: &[u8; HEADER_BYTES]) -> Result<usize, FrameError> {
     if crc32fast::hash(&header[..12]) != u32::from_le_bytes(four(header, 12)) {
         return Err(FrameError::Checksum);

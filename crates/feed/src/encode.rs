@@ -7,8 +7,8 @@ use crate::layout::{
 };
 use crate::payload::share_number;
 
-/// Returns the bytes of this frame. They contain no more than its [`FeedDetail`] allows; lists and
-/// names are cut to their limits.
+/// Returns the bytes of this frame. The bytes contain no more than the frame's [`FeedDetail`]
+/// allows. Lists and names are cut to their limits.
 pub fn encode(frame: &HostFrame) -> Vec<u8> {
     let reasons = match frame.detail {
         FeedDetail::Counts => &[],
@@ -24,7 +24,7 @@ pub fn encode(frame: &HostFrame) -> Vec<u8> {
     bytes.push(frame.detail as u8);
     bytes.push(flag(frame.sees_kvm, SEES_KVM) | flag(frame.is_last, IS_LAST));
     bytes.push(small(reasons.len()));
-    // Counted below: a culprit whose share has no number is left out.
+    // The number is counted below, because a culprit whose share has no number is left out.
     let culprit_count_at = bytes.len();
     bytes.push(0);
     for number in [
@@ -57,7 +57,8 @@ pub fn encode(frame: &HostFrame) -> Vec<u8> {
     bytes
 }
 
-/// Fills in the header for the payload. Call it again after a change of the payload, as tests do.
+/// Writes the header for the payload. Tests call this function again after they have changed the
+/// payload.
 pub fn seal(bytes: &mut [u8]) {
     let (header, payload) = bytes.split_at_mut(HEADER_BYTES);
     // The limits keep a payload below 64 KiB.
@@ -70,7 +71,7 @@ pub fn seal(bytes: &mut [u8]) {
     header[12..16].copy_from_slice(&sum.to_le_bytes());
 }
 
-/// Writes the name, cut to the limit.
+/// Writes the name, cut to the maximum length.
 fn put_name(bytes: &mut Vec<u8>, name: &Name) {
     let room = name.len().min(MAX_NAME_BYTES);
     let length = (0..=room)
@@ -85,7 +86,7 @@ fn flag(is_set: bool, bit: u8) -> u8 {
     if is_set { bit } else { 0 }
 }
 
-/// Converts a length that its limit keeps below 256.
+/// Converts a length to one byte. The limit of the length keeps it below 256.
 fn small(length: usize) -> u8 {
     debug_assert!(length <= MAX_NAME_BYTES.max(MAX_REASONS).max(MAX_CULPRITS));
     length as u8

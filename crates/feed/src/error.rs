@@ -2,16 +2,17 @@
 
 use crate::layout::{MAX_PAYLOAD_BYTES, VERSION};
 
-/// Reason why bytes were dropped. The stream continues at the next frame.
+/// Reason why bytes of the feed were dropped. The stream continues at the next frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum FrameError {
-    /// No frame begins here. Reported once, up to the next frame.
+    /// No frame begins at these bytes. This error is reported once for all bytes up to the next
+    /// frame.
     #[error("the feed holds bytes that are no frame")]
     NoFrame,
-    /// Bytes were changed, lost or inserted.
+    /// Bytes of a frame were changed, lost or inserted.
     #[error("a frame of the feed is damaged: its checksum is wrong")]
     Checksum,
-    /// A complete frame of another version.
+    /// A complete frame has another version.
     #[error(
         "the feed is of version {0}, this vmnoise knows version {VERSION}: use the same vmnoise \
          on host and guest"
@@ -20,7 +21,7 @@ pub enum FrameError {
     /// The header claims more bytes than a frame may have.
     #[error("a frame of the feed claims {0} bytes, at most {MAX_PAYLOAD_BYTES} are allowed")]
     TooLong(u16),
-    /// A complete frame with content that vmnoise never writes.
+    /// A complete frame has content that vmnoise never writes.
     #[error("a frame of the feed is wrong: {0}")]
     Content(&'static str),
 }

@@ -1,9 +1,9 @@
 //! The feed between a host and its guest: encodes frames, and decodes them from an untrusted
 //! stream. `docs/feed.md` describes the format.
 //!
-//! Only [`AskedHost`] opens anything, and nothing blocks. For any bytes, a [`Decoder`] holds at
-//! most one frame ([`MAX_FRAME_BYTES`]), returns only complete and consistent frames, and reports
-//! the errors in the rest.
+//! Only [`AskedHost`] opens a file, and no function blocks. For any bytes, a [`FrameDecoder`] holds
+//! at most one frame ([`MAX_FRAME_BYTES`]), returns only complete and consistent frames, and
+//! reports errors for all other bytes.
 
 #![forbid(unsafe_code)]
 

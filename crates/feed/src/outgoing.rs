@@ -3,34 +3,34 @@
 use std::collections::VecDeque;
 use std::io::{self, ErrorKind, IoSlice, Write};
 
-/// Largest size of the queue, in addition to a half-written frame: the counts of some 480 vCPUs, or
-/// the names of six.
+/// Maximum size of the queue in bytes, not counting a half-written frame. The queue holds the
+/// counts of some 480 vCPUs, or the names of six.
 pub const ROOM: usize = 64 << 10;
-/// Number of frames in one write.
+/// Maximum number of frames in one write.
 const AT_ONCE: usize = 64;
 
-/// Frames that the kernel has not yet accepted.
+/// Queue of frames that the kernel has not yet accepted.
 #[derive(Debug, Default)]
 pub struct Outgoing {
     frames: VecDeque<Vec<u8>>,
-    /// Bytes of the first frame that are written.
+    /// Number of bytes of the first frame that are already written.
     written: usize,
-    /// Number of the vCPU whose frame comes first next time. If there is no room for all, they take
-    /// turns.
+    /// Index of the vCPU whose frame comes first next time. If there is no room for the frames of
+    /// all vCPUs, the vCPUs take turns.
     turn: usize,
     /// Number of frames that were written.
     pub sent: u64,
-    /// Number of frames that newer ones replaced, or for which there was no room.
+    /// Number of frames that newer frames replaced, or for which there was no room.
     pub skipped: u64,
     /// Number of bytes that were written.
     pub bytes: u64,
-    /// Number of writes: each may be an interrupt of the guest.
+    /// Number of writes. Each write may cause an interrupt in the guest.
     pub writes: u64,
 }
 
 impl Outgoing {
-    /// Replaces the waiting frames. A half-written one stays, because the next frame must begin
-    /// where it ends.
+    /// Replaces the waiting frames. A half-written frame stays, because the next frame must begin
+    /// where the half-written frame ends.
     pub fn replace(&mut self, frames: Vec<Vec<u8>>) {
         self.forget_unsent();
         let total = frames.len();
@@ -85,7 +85,7 @@ impl Outgoing {
         self.written = 0;
     }
 
-    /// Returns true if all frames are written.
+    /// Returns whether all frames are written.
     pub fn is_empty(&self) -> bool {
         self.frames.is_empty()
     }
@@ -109,7 +109,7 @@ impl Outgoing {
 mod tests {
     use super::*;
 
-    /// A writer that accepts `room` bytes, then none.
+    /// Writer that accepts `room` bytes, and then no more bytes.
     struct Slow {
         taken: Vec<u8>,
         room: usize,

@@ -5,7 +5,8 @@ use vmnoise_events::{FeedDetail, HostCulprit, HostFrame, HostReason, Share, Shar
 use crate::error::FrameError;
 use crate::layout::{IS_LAST, MAX_CULPRITS, MAX_NAME_BYTES, MAX_REASONS, SEES_KVM};
 
-/// Returns the number of a share: its index in [`Share::OF_EXITS`]. Other shares have none.
+/// Returns the number of a share: its index in [`Share::OF_EXITS`]. Shares that are not in this
+/// list have no number.
 pub(crate) fn share_number(share: Share) -> Option<u8> {
     let place = Share::OF_EXITS.iter().position(|it| *it == share)?;
     u8::try_from(place).ok()
@@ -15,7 +16,7 @@ fn share_of(number: u8) -> Option<Share> {
     Share::OF_EXITS.get(usize::from(number)).copied()
 }
 
-/// Decodes a payload of this version up to its last byte.
+/// Decodes a payload of this version, and requires that no bytes are left.
 pub(crate) fn decode(payload: &[u8]) -> Result<HostFrame, FrameError> {
     let mut rest = Rest(payload);
     let vcpu = rest.u32()?;

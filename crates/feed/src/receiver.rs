@@ -1,4 +1,4 @@
-//! The guest's end of a feed: decodes frames from any bytes, and counts them.
+//! The guest's end of a feed: decodes frames from any bytes, and counts frames and errors.
 
 use std::collections::BTreeMap;
 
@@ -6,15 +6,17 @@ use vmnoise_events::{FeedTotals, HostFrame};
 
 use crate::decoder::FrameDecoder;
 
-/// Number of vCPUs whose last frame is kept before the result begins.
+/// Maximum number of vCPUs whose last frame is kept before the result begins.
 const HELD_VCPUS: usize = 1024;
 
-/// One feed, from before the run to its end. The host is not trusted, and may come and go.
+/// One feed, from before the run to the end of the run. The host is not trusted, and may come and
+/// go.
 #[derive(Debug, Default)]
 pub struct FeedReceiver {
     decoder: FrameDecoder,
     totals: FeedTotals,
-    /// Last frame of each vCPU before the result: the zero of the following ones.
+    /// Last frame of each vCPU before the result begins. The counts in later frames are compared
+    /// with this frame.
     held: BTreeMap<u32, HostFrame>,
 }
 
@@ -32,7 +34,8 @@ impl FeedReceiver {
         });
     }
 
-    /// Decodes bytes that were received before the result begins.
+    /// Decodes bytes that were received before the result begins, and keeps the last frame of each
+    /// vCPU.
     pub fn hold(&mut self, bytes: &[u8]) {
         let mut held = std::mem::take(&mut self.held);
         self.take(bytes, &mut |frame| {
@@ -43,17 +46,17 @@ impl FeedReceiver {
         self.held = held;
     }
 
-    /// Returns the first of the waiting frames, if there is one.
+    /// Returns the first of the kept frames; `None` if no frame is kept.
     pub fn held(&self) -> Option<&HostFrame> {
         self.held.values().next()
     }
 
-    /// Returns all waiting frames, and removes them.
+    /// Returns all kept frames, and removes them.
     pub fn release(&mut self) -> impl Iterator<Item = HostFrame> + use<> {
         std::mem::take(&mut self.held).into_values()
     }
 
-    /// Counts that the host hung up. It may come again.
+    /// Counts that the host hung up. The host may connect again.
     pub fn hung_up(&mut self) {
         self.totals.hang_ups += 1;
     }

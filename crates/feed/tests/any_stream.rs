@@ -95,8 +95,8 @@ proptest! {
         let at = at.index(first.len() - 1) + 1;
         let found = decode(&[&first[..at], &rest].concat());
         let reported: Vec<_> = found.iter().flatten().cloned().collect();
-        // After a cut, the decoder takes the begin of the next frame for the rest of the cut one.
-        // It finds the next frame all the same.
+        // After a cut, the decoder takes the start of the next frame for the rest of the cut frame.
+        // The decoder still finds the next frame.
         prop_assert_eq!(reported, frames);
         prop_assert!(found.iter().any(Result::is_err), "the cut is not told");
     }

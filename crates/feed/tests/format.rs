@@ -1,4 +1,4 @@
-//! The bytes of version 1, written out, and the errors.
+//! Tests the bytes of version 1, written out, and the errors.
 
 use crate::common::{counts_frame, framed, full_frame};
 use crate::decode;
@@ -7,7 +7,7 @@ use vmnoise_feed::{
     FrameError, MAX_CULPRITS, MAX_FRAME_BYTES, MAX_NAME_BYTES, MAX_REASONS, VERSION, encode,
 };
 
-/// Begin of the payload.
+/// Index of the first byte of the payload.
 const HEADER: usize = 16;
 
 fn u64s(numbers: &[u64]) -> Vec<u8> {

@@ -1,7 +1,7 @@
 //! Writes recordings of a guest, its tasks and its host into the corpora of their readers.
 
 #[allow(clippy::unwrap_used)] // Written for tests.
-#[allow(dead_code)] // Tests of the page use more of it.
+#[allow(dead_code)] // Tests of the page use the rest of this module.
 #[path = "../../cli/tests/join_pair/mod.rs"]
 mod join_pair;
 
@@ -11,9 +11,9 @@ use std::path::Path;
 use join_pair::{Flaws, write_guest, write_host, write_tasks};
 use vmnoise_recording::{RecordingReader, Writer};
 
-/// Number of wake-ups that prove the identity of a guest; all of them would be megabytes.
+/// Number of events with which a guest can be identified. All events would take megabytes.
 const PROOF: usize = 1_500;
-/// Number of wake-ups if nothing has to be proven.
+/// Number of events if no guest has to be identified.
 const FEW: usize = 150;
 
 fn main() -> std::io::Result<()> {

@@ -1,13 +1,14 @@
-//! An endless sequence of inputs, each with a number: invented, or derived from one of the corpus.
+//! Endless sequence of inputs, each with a number. An input is invented, or derived from an input
+//! of the corpus.
 
 use std::fs;
 use std::path::Path;
 
 use fastrand::Rng;
 
-/// Bytes of a stream with some hundred events.
+/// Maximum length of an invented input in bytes: a stream with some hundred events.
 const MOST_BYTES: usize = 8 << 10;
-/// Largest number of changes of one input.
+/// Maximum number of changes of one input.
 const MOST_CHANGES: u32 = 12;
 /// Numbers at which arithmetic breaks.
 const EDGES: [u64; 8] = [
@@ -29,11 +30,11 @@ pub struct Inputs {
 }
 
 impl Inputs {
-    /// Returns the inputs for this seed and the files of a folder.
+    /// Creates the inputs for this seed, with the files of a folder as corpus.
     pub fn of(seed: u64, corpus: &Path) -> Inputs {
         let entries = fs::read_dir(corpus).into_iter().flatten().flatten();
         let mut paths: Vec<_> = entries.map(|entry| entry.path()).collect();
-        // The same order on every machine.
+        // Sorts the files, so that their order is the same on every machine.
         paths.sort();
         let files = paths.iter().filter_map(|path| fs::read(path).ok());
         Inputs {
@@ -63,8 +64,8 @@ impl Inputs {
         bytes
     }
 
-    /// Changes some bytes. Half of the changes keep the length; otherwise a reader would see little
-    /// of a recording.
+    /// Changes some bytes. Half of the changes keep the length. Without them, a reader would get to
+    /// see little of a changed recording.
     fn change(&self, bytes: &mut Vec<u8>, dice: &mut Rng) {
         let (from, to) = span(bytes.len(), dice);
         match dice.u8(0..12) {
@@ -98,7 +99,7 @@ impl Inputs {
     }
 }
 
-/// Invents an input; most are short.
+/// Invents an input; most inputs are short.
 fn new(dice: &mut Rng) -> Vec<u8> {
     let most = MOST_BYTES >> dice.u32(0..8);
     let mut bytes = vec![0; dice.usize(0..=most)];
@@ -106,7 +107,7 @@ fn new(dice: &mut Rng) -> Vec<u8> {
     bytes
 }
 
-/// Returns a short range within `len` bytes.
+/// Returns a short range of indices within `len` bytes.
 fn span(len: usize, dice: &mut Rng) -> (usize, usize) {
     let from = dice.usize(0..len.max(1));
     let most = 1_usize << dice.u32(0..8);

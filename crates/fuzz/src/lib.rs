@@ -13,7 +13,7 @@ pub use targets::{BROKEN, FuzzTarget, TARGETS};
 use std::path::PathBuf;
 
 /// Returns the folder of the inputs that are tried again each time: one folder for each
-/// [`Target::corpus`].
+/// [`FuzzTarget::corpus`].
 pub fn corpus() -> PathBuf {
     concat!(env!("CARGO_MANIFEST_DIR"), "/../../fuzz/corpus").into()
 }

@@ -10,8 +10,8 @@ const BEGIN: [u8; 4] = [0xff; 4];
 /// Last bytes of a complete recording.
 const END: [u8; 8] = [0xff, 0xff, 0xff, 0xff, 0, 0, 0, 0];
 
-/// Returns a recording. Bytes that begin like a recording are a changed one, and are sealed again.
-/// All other bytes are words from which a recording is made.
+/// Returns a recording. If the bytes begin like a recording, seals this changed recording again.
+/// Otherwise, makes a recording from the bytes as words.
 pub(crate) fn recording(bytes: &[u8]) -> Vec<u8> {
     match bytes.starts_with(&BEGIN) {
         true => seal(bytes),
@@ -23,7 +23,7 @@ pub(crate) fn recording(bytes: &[u8]) -> Vec<u8> {
     }
 }
 
-/// Returns the recordings of a guest and of its host; the bytes of the host follow those of the
+/// Returns the recordings of a guest and of its host. The bytes of the host follow the bytes of the
 /// guest.
 pub(crate) fn pair(bytes: &[u8]) -> [Vec<u8>; 2] {
     if bytes.starts_with(&BEGIN) {
@@ -33,13 +33,13 @@ pub(crate) fn pair(bytes: &[u8]) -> [Vec<u8>; 2] {
     }
     let mut words = Words::new(bytes);
     let [guest, host] = grammar::facts_of_pair(&mut words);
-    // Each is made from half of the words.
+    // Each recording is made from half of the words.
     let (of_guest, of_host) = words.halves();
     let made = |mut words, facts| recorded(&mut words, facts);
     [made(of_guest, &guest), made(of_host, &host)]
 }
 
-/// Writes all events, in batches of any size.
+/// Returns a recording of all events that the words give, in batches of any size.
 fn recorded(words: &mut Words<'_>, facts: &RunFacts) -> Vec<u8> {
     let batch = usize::from(words.byte()) + 1;
     let events: Vec<Event> = Stream::new(words, facts).collect();
@@ -68,7 +68,7 @@ mod tests {
     use super::*;
     use crate::Inputs;
 
-    /// Returns the summary of an explainer, if it is not the recording of a host.
+    /// Returns the explainer's summary of the events; `None` if the recording is of a host.
     fn summary(facts: &RunFacts, events: &[Event]) -> Option<Summary> {
         let mut explainer = Explainer::new(facts);
         for event in events {
@@ -101,10 +101,10 @@ mod tests {
             }
         }
         let found = format!("{whole} whole, {gaps} gaps, {wakeups} wake-ups, {kinds:?}");
-        // A quarter of the streams has no wild number. Two of five workloads have gaps, and one has
-        // wake-ups: on average at least one in each stream.
+        // A quarter of the streams has no impossible number. Two of five workloads have gaps, and
+        // one workload has wake-ups. These streams have at least one gap or wake-up on average.
         assert!(whole >= 100 && gaps >= 160 && wakeups >= 80, "{found}");
-        // As many as `Event` has.
+        // This is the number of kinds of `Event`.
         assert_eq!(kinds.len(), 17, "{found}");
     }
 }

@@ -1,5 +1,4 @@
-//! The search: a worker on each CPU for one target after the other, and the inputs that break a
-//! target.
+//! Search for inputs that break a target. A worker on each CPU tries one target after the other.
 
 use std::collections::HashSet;
 use std::fs::{self, File};
@@ -15,7 +14,8 @@ use vmnoise_fuzz::{FuzzTarget, Inputs, TARGETS, corpus};
 
 use crate::worker::read_note;
 
-/// Time limit of one input. It takes milliseconds, so an input that takes this long never ends.
+/// Time limit of one input. An input takes milliseconds, so an input that takes this long never
+/// ends.
 const PATIENCE: Duration = Duration::from_secs(120);
 const LOOK: Duration = Duration::from_millis(100);
 
@@ -44,12 +44,12 @@ struct Tried {
     /// Number of inputs that held.
     inputs: u64,
     took: Duration,
-    /// Messages of the workers' deaths, each once.
+    /// Messages of workers that died; each message occurs once.
     found: Vec<String>,
 }
 
 impl Search {
-    /// Runs the search; returns true if nothing was found.
+    /// Runs the search. Returns whether no input broke a property.
     pub fn run(&self) -> Result<bool> {
         let targets = match &self.targets[..] {
             [] => &TARGETS[..],
@@ -92,16 +92,16 @@ impl Search {
     }
 }
 
-/// The search in one target.
+/// Search in one target.
 struct One {
     target: FuzzTarget,
     seed: u64,
-    /// Folder of its corpus.
+    /// Folder of the target's corpus.
     corpus: PathBuf,
 }
 
 impl One {
-    /// Searches for this time, whatever it finds.
+    /// Searches for the time `share`, even after inputs broke the target.
     fn try_for(&self, share: Duration) -> Result<Tried> {
         let begun = Instant::now();
         let (mut inputs, mut found) = (0, Vec::new());
@@ -119,7 +119,7 @@ impl One {
                 Some(status) => format!("{status}: {words}"),
                 None => format!("it takes more than {} s", PATIENCE.as_secs()),
             };
-            // Many inputs end at the same place.
+            // Many inputs fail at the same place.
             if known.insert(first_line(&words).to_owned()) {
                 found.push(self.keep(case, &words)?);
             }
@@ -154,7 +154,7 @@ impl One {
         worker.context("starting a worker")
     }
 
-    /// Adds the input to the corpus; returns how to repeat it.
+    /// Adds the input to the corpus. Returns a text that says how to repeat the input.
     fn keep(&self, case: u64, words: &str) -> Result<String> {
         let input = Inputs::of(self.seed, &self.corpus).input(case);
         fs::create_dir_all(&self.corpus)?;
@@ -172,7 +172,7 @@ impl One {
     }
 }
 
-/// Waits for a worker; returns `None` if it did not end.
+/// Waits for a worker. Returns `None` if the worker did not end in time and was killed.
 fn watched(mut worker: Child, note: &File) -> Result<Option<ExitStatus>> {
     let (mut last, mut since) = (0, Instant::now());
     loop {
@@ -192,7 +192,7 @@ fn watched(mut worker: Child, note: &File) -> Result<Option<ExitStatus>> {
     }
 }
 
-/// Returns the first line of a panic, which names its place in the source.
+/// Returns the first line of a panic, which names the position in the source.
 fn first_line(words: &str) -> &str {
     words.lines().next().unwrap_or_default()
 }

@@ -1,5 +1,5 @@
-//! The process that tries the inputs of one target. It writes the number of each input to a note
-//! before it tries it. So its parent knows which input ended it.
+//! Process that tries the inputs of one target. Before it tries an input, the process writes the
+//! number of this input to a note. The parent process then knows which input ended the process.
 
 use std::backtrace::Backtrace;
 use std::fs::{File, OpenOptions};
@@ -12,10 +12,10 @@ use clap::Args;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use vmnoise_fuzz::{FuzzTarget, Inputs};
 
-/// Memory limit for one input: that of a file of 1 MB (docs/reliability.md), and inputs are
-/// smaller.
+/// Memory limit for one input, in bytes. This is the limit for a file of 1 MB
+/// (docs/reliability.md), and inputs are smaller.
 const MEMORY_BYTES: u64 = 256 << 20;
-/// Position in the note after the number.
+/// Position of the message in the note, after the number.
 const WORDS_AT: u64 = size_of::<u64>() as u64;
 
 #[derive(Debug, Args)]
@@ -54,24 +54,25 @@ impl FuzzWorker {
     }
 }
 
-/// Writes the message of a panic to the note, after its place; stderr belongs to the targets.
+/// Writes the message of a panic to the note, after the number, because the targets use stderr.
 fn keep_last_words(note: File) {
     std::panic::set_hook(Box::new(move |panic| {
         let trace = Backtrace::force_capture().to_string();
         let words = format!("{}: {panic}", first_of_ours(&trace));
-        // The number alone is enough to repeat it.
+        // The number alone is enough to repeat the input.
         let _ = note.write_all_at(words.as_bytes(), WORDS_AT);
     }));
 }
 
-/// Returns the innermost line of this workspace, since a sum overflows inside the standard library.
+/// Returns the innermost line of a backtrace that is in this workspace. For example, an overflow of
+/// a sum panics inside the standard library.
 fn first_of_ours(trace: &str) -> &str {
     let mut places = trace.lines().map(str::trim);
     let is_ours = |place: &&str| place.contains("crates/") && !place.contains("fuzz/src/worker.rs");
     places.find(is_ours).unwrap_or("somewhere")
 }
 
-/// Limits the memory, in addition to the present memory of this process.
+/// Limits the memory of this process to its present size plus [`MEMORY_BYTES`].
 fn bound_memory() -> Result<()> {
     let status = std::fs::read_to_string("/proc/self/statm")?;
     let pages = status
@@ -87,7 +88,7 @@ fn bound_memory() -> Result<()> {
     Ok(setrlimit(Resource::As, limit)?)
 }
 
-/// Reads a note: the number of inputs before the last one, and the last message.
+/// Reads a note: the number of the last input that was started, and the last message.
 pub fn read_note(note: &File) -> Result<(u64, String)> {
     let mut number = [0; WORDS_AT as usize];
     note.read_exact_at(&mut number, 0)?;

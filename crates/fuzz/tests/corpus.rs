@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::process::Command;
 
-/// Folders with inputs, and their least number.
+/// Folders with inputs, and the minimum number of inputs in each folder.
 const KEPT: [(&str, usize); 6] = [
     ("activity_decode", 10),
     ("feed_decoder", 1),
@@ -36,7 +36,7 @@ fn every_file_holds() {
             .args(files)
             .output()
             .unwrap();
-        // The last file in the output is the culprit.
+        // The last file name in the output is the file that failed.
         assert!(
             output.status.success(),
             "{}",

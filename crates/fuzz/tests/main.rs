@@ -1,4 +1,4 @@
-//! The search for inputs that break a target, and its corpus.
+//! Tests of the search for inputs that break a target, and of its corpus.
 #![allow(clippy::unwrap_used)] // A failed `unwrap` fails the test.
 
 mod corpus;

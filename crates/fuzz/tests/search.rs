@@ -1,8 +1,8 @@
-//! A short search, and a check that it finds known faults.
+//! Tests a short search, and that the search finds known faults.
 
 use std::process::{Command, Output};
 
-/// Runs the search.
+/// Runs the search. Returns the output of the process, and its standard output as text.
 fn search(arguments: &[&str]) -> (Output, String) {
     let program = env!("CARGO_BIN_EXE_fuzz");
     let output = Command::new(program).arg("search").args(arguments).output();
@@ -11,7 +11,7 @@ fn search(arguments: &[&str]) -> (Output, String) {
     (output, reported)
 }
 
-/// `VMNOISE_FUZZ_SECONDS` sets the time: a minute in the tier of that name.
+/// `VMNOISE_FUZZ_SECONDS` sets the time. The tier `fuzz` of `make test` sets a minute.
 #[test]
 fn every_target_holds_for_a_while() {
     let seconds = std::env::var("VMNOISE_FUZZ_SECONDS").unwrap_or("5".to_owned());

@@ -1,35 +1,36 @@
-//! The devices that wake each CPU for its timers, and how soon they can fire.
+//! Clock event devices: the devices that interrupt each CPU for its timers, and their minimum
+//! delays.
 
 use std::io;
 
 use super::Host;
 
-/// The clock event device of a CPU.
+/// Clock event device of a CPU.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ClockEventDevice {
     /// CPU whose timers the device serves.
     pub cpu: u32,
-    /// The kernel's name of the device: `lapic-deadline`, `xen`, ….
+    /// Name of the device in the kernel: `lapic-deadline`, `xen`, ….
     pub name: String,
-    /// Shortest time after which the device can fire, in ns. A timer that should expire earlier
-    /// fires late. On Xen this is `xen_timer_slop`, 100 us unless a kernel option sets it
+    /// Minimum time after which the device can fire, in nanoseconds. A timer that expires earlier
+    /// fires late. On Xen, this time is `xen_timer_slop`: 100 us unless a kernel option changes it
     /// (TIMER_SLOP of arch/x86/xen/time.c).
     pub min_delta_ns: u64,
 }
 
 impl Host {
-    /// Returns the clock event devices of all CPUs that have one, ascending; empty if the kernel
-    /// reports none.
+    /// Returns the clock event devices of all CPUs, ascending by CPU; empty if the kernel reports
+    /// no devices.
     ///
     /// # Errors
-    /// If /proc/timer_list cannot be read: only root may.
+    /// If /proc/timer_list cannot be read. Only root may read it.
     pub fn clock_event_devices(&self) -> io::Result<Vec<ClockEventDevice>> {
         Ok(devices(&self.text("proc/timer_list")?))
     }
 }
 
-/// Reads the blocks of print_tickdevice (kernel/time/timer_list.c): the device's CPU, its name, and
-/// its numbers.
+/// Reads the text that print_tickdevice writes (kernel/time/timer_list.c). Each block has the
+/// device's CPU, its name and its numbers.
 fn devices(timer_list: &str) -> Vec<ClockEventDevice> {
     let (mut cpu, mut name) = (None, None);
     let mut devices = Vec::new();
@@ -58,7 +59,8 @@ mod tests {
     use super::super::tests::machine;
     use crate::fixtures::tree;
 
-    /// Shortened: a broadcast device that belongs to no CPU, two CPUs, and a CPU without a device.
+    /// Shortened text with a broadcast device that belongs to no CPU, two CPUs, and a CPU without a
+    /// device.
     const TIMER_LIST: &str = "Timer List Version: v0.9\nnow at 5 nsecs\n\n\
         Tick Device: mode:     1\nBroadcast device\nClock Event Device: hpet\n \
         max_delta_ns:   149983013277\n min_delta_ns:   13409\n mode:           1\n\

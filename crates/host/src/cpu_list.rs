@@ -1,6 +1,6 @@
-//! Lists of CPUs, in the format of the kernel and of users: `1,3-5`.
+//! Lists of CPUs as text, in the format that the kernel and users write: `1,3-5`.
 
-/// The reason why a text is no CPU list.
+/// Reason why a text is not a CPU list.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum CpuListError {
     /// The list is empty.
@@ -9,21 +9,20 @@ pub enum CpuListError {
     /// A part is neither a number nor a range.
     #[error("`{0}` in the CPU list is neither a CPU number nor a range; name CPUs like 1,3-5")]
     Part(String),
-    /// A range ends before it begins.
+    /// The last number of a range is smaller than the first.
     #[error("the range `{0}` in the CPU list runs backwards; write the smaller number first")]
     Backwards(String),
-    /// A number that no kernel gives to a CPU.
+    /// The number is larger than any CPU number.
     #[error("`{0}` in the CPU list is too large; the largest number is {max}", max = MAX_CPU)]
     TooLarge(String),
 }
 
-/// The largest CPU number any kernel can have (NR_CPUS is at most 8192 on x86 and
-/// 4096 on arm64).
+/// Largest CPU number that a kernel can have. NR_CPUS is at most 8192 on x86 and 4096 on arm64.
 const MAX_CPU: u32 = 8191;
 
-/// Reads a list such as `1,3-5`. The result is ascending and has each CPU once.
+/// Parses a list like `1,3-5`. The result is ascending and contains each CPU once.
 pub fn parse(text: &str) -> Result<Vec<u32>, CpuListError> {
-    // A list from outside may name each CPU thousands of times.
+    // A list from an untrusted source may name each CPU thousands of times.
     let mut named = [false; MAX_CPU as usize + 1];
     for part in text
         .split(',')
@@ -54,7 +53,7 @@ fn number(digits: &str, part: &str) -> Result<u32, CpuListError> {
     }
 }
 
-/// Writes an ascending list in the format of [`parse`].
+/// Formats an ascending list of CPUs in the format that [`parse`] reads.
 pub fn format(cpus: &[u32]) -> String {
     let mut runs: Vec<(u32, u32)> = Vec::new();
     for &cpu in cpus {

@@ -1,11 +1,12 @@
-//! Made-up machines for tests: trees of files in a temporary folder.
+//! Invented machines for tests. Each machine is a tree of files in a temporary folder.
 #![allow(clippy::unwrap_used, reason = "part of tests alone")]
 
 use std::fs;
 
 use crate::Host;
 
-/// Writes a tree of files under a new temporary root.
+/// Writes a tree of files under a new temporary root. Returns the folder, and the machine of this
+/// tree.
 pub fn tree(files: &[(&str, &str)]) -> (tempfile::TempDir, Host) {
     let root = tempfile::tempdir().unwrap();
     for (file, text) in files {
@@ -17,7 +18,7 @@ pub fn tree(files: &[(&str, &str)]) -> (tempfile::TempDir, Host) {
     (root, host)
 }
 
-/// Returns a tree with one QEMU that has two vCPUs, and one process that is no VMM.
+/// Returns a machine with one QEMU process that has two vCPUs, and one process that is not a VMM.
 pub fn machine_with_vm(debugfs: bool) -> (tempfile::TempDir, Host) {
     let root = tempfile::tempdir().unwrap();
     let write = |path: &str, text: &str| {

@@ -1,11 +1,11 @@
-//! The hypervisor on which this machine runs.
+//! Finds out on which hypervisor this machine runs.
 
 use super::Host;
 
 impl Host {
-    /// Returns the hypervisor on which this machine runs (`KVM`, `Xen`, …); `None` on bare metal.
-    /// Sources: /sys/hypervisor/type, the `hypervisor` flag of /proc/cpuinfo, and `cpuid` leaf
-    /// 0x40000000 for the name.
+    /// Returns the name of the hypervisor on which this machine runs (`KVM`, `Xen`, …); `None` on
+    /// bare metal. The sources are /sys/hypervisor/type and the `hypervisor` flag of /proc/cpuinfo.
+    /// The name comes from `cpuid` leaf 0x40000000.
     pub fn hypervisor(&self) -> Option<String> {
         if self
             .line("sys/hypervisor/type")
@@ -30,15 +30,17 @@ impl Host {
         })
     }
 
-    /// Returns whether this is Firecracker. It has no DMI for its name, but signs its ACPI tables,
-    /// bytes 10 to 16 of each (ACPI 6.5, section 5.2.6), which only root may read.
+    /// Returns whether the hypervisor is Firecracker. Firecracker has no DMI that contains its
+    /// name. But bytes 10 to 15 of each of its ACPI tables contain its id (ACPI 6.5, section
+    /// 5.2.6). Only root may read these tables.
     fn is_firecracker(&self) -> bool {
         let table = self.root.join("sys/firmware/acpi/tables/APIC");
         std::fs::read(table).is_ok_and(|table| table.get(10..16) == Some(b"FIRECK"))
     }
 }
 
-/// Returns the name for the twelve letters of the hypervisor's signature.
+/// Returns the name of the hypervisor whose signature `cpuid` returns. A signature has twelve
+/// characters.
 #[cfg(target_arch = "x86_64")]
 pub(super) fn signature() -> Option<&'static str> {
     let leaf = std::arch::x86_64::__cpuid(0x4000_0000);
@@ -58,7 +60,7 @@ pub(super) fn signature() -> Option<&'static str> {
     }
 }
 
-/// Other architectures have no such instruction.
+/// Other architectures have no `cpuid` instruction.
 #[cfg(not(target_arch = "x86_64"))]
 pub(super) fn signature() -> Option<&'static str> {
     None

@@ -1,5 +1,5 @@
-//! KVM's data about its vCPUs in debugfs: `kvm/PID-FD/vcpuN` (virt/kvm/kvm_main.c and
-//! arch/x86/kvm/debugfs.c).
+//! Data that KVM reports about its vCPUs in the debugfs folders `kvm/PID-FD/vcpuN`
+//! (virt/kvm/kvm_main.c and arch/x86/kvm/debugfs.c).
 
 use std::fs;
 use std::io::ErrorKind;
@@ -11,48 +11,49 @@ use super::vms::children;
 
 const KVM: &str = "sys/kernel/debug/kvm";
 
-/// Whether KVM's debugfs can be read.
+/// Result of an attempt to read KVM's folder in debugfs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum KvmDebugfs {
     /// This process can read debugfs.
     Readable,
-    /// There is no debugfs: it is not mounted, or this kernel has none.
+    /// debugfs is not mounted, this kernel does not have it, or KVM is not loaded.
     Missing,
     /// This process may not read debugfs.
     Forbidden,
 }
 
-/// KVM's relation between the time-stamp counter that a vCPU's guest reads, and the counter of the
-/// guest's host.
+/// Relation between the time-stamp counter that a vCPU's guest reads, and the host's counter, as
+/// KVM reports it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct GuestTsc {
-    /// Cycles by which the guest's counter is ahead of the host's scaled counter.
+    /// Number of cycles by which the guest's counter is ahead of the host's counter, after scaling.
     pub offset_tsc: i64,
-    /// The guest's counter runs at `ratio / 2^ratio_frac_bits` of the host's rate.
+    /// Numerator of the guest counter's rate, relative to the host's: `ratio / 2^ratio_frac_bits`.
     pub ratio: u64,
-    /// See `ratio`.
+    /// Number of fractional bits of `ratio`.
     pub ratio_frac_bits: u8,
 }
 
 impl GuestTsc {
-    /// Returns the same scale with another offset.
+    /// Returns the same ratio with another offset, in cycles.
     pub fn with_offset(self, offset_tsc: i64) -> GuestTsc {
         GuestTsc { offset_tsc, ..self }
     }
 }
 
-/// A vCPU in debugfs.
+/// Folder of a vCPU in debugfs.
 #[derive(Debug)]
 pub(super) struct VcpuFolder {
     /// Number of the vCPU in its VM.
     pub(super) number: u32,
-    /// Id of the vCPU's thread.
+    /// Thread id of the vCPU.
     pub(super) tid: u32,
     path: PathBuf,
 }
 
 impl Host {
-    /// Returns whether KVM's debugfs can be read. It exists only while KVM is loaded.
+    /// Checks whether KVM's folder in debugfs can be read. The folder exists only while KVM is
+    /// loaded.
     pub fn kvm_debugfs(&self) -> KvmDebugfs {
         match fs::read_dir(self.root.join(KVM)) {
             Ok(_) => KvmDebugfs::Readable,
@@ -61,9 +62,9 @@ impl Host {
         }
     }
 
-    /// Returns the clocks of all guests that KVM reports, each with its vCPU's thread and number.
-    /// While a vCPU runs a nested guest, debugfs shows the clock of the nested guest, so this vCPU
-    /// is left out.
+    /// Returns the TSC relations of all vCPUs that KVM reports. Each entry has the vCPU's thread
+    /// id, its number and its relation. While a vCPU runs a nested guest, debugfs shows the
+    /// relation of the nested guest. Such a vCPU is left out.
     pub fn guest_tscs(&self) -> Vec<(u32, u32, GuestTsc)> {
         let folders = self.vcpu_folders(|_| true).into_iter();
         folders
@@ -71,14 +72,15 @@ impl Host {
             .collect()
     }
 
-    /// Returns the vCPUs that have run, of the VMs that are wanted. A VM's name is `PID-FD`: the
-    /// thread that created it, and its file.
+    /// Returns the vCPUs that have run at least once, of those VMs for which `is_wanted` returns
+    /// true. The name of a VM is `PID-FD`: the id of the thread that created the VM, and the file
+    /// descriptor.
     pub(super) fn vcpu_folders(&self, is_wanted: impl Fn(&str) -> bool) -> Vec<VcpuFolder> {
         let vms = children(&self.root.join(KVM)).filter(|(vm, _)| is_wanted(vm));
         vms.flat_map(|(_, folder)| children(&folder))
             .filter_map(|(name, path)| {
                 let number = name.strip_prefix("vcpu")?.parse().ok()?;
-                // 0 until the vCPU has run.
+                // The file contains 0 until the vCPU has run for the first time.
                 let tid = number_in(&path.join("pid")).filter(|&tid| tid != 0)?;
                 Some(VcpuFolder { number, tid, path })
             })
@@ -99,13 +101,15 @@ fn guest_tsc(vcpu: &Path) -> Option<GuestTsc> {
     (!in_nested_guest(vcpu)).then_some(tsc)
 }
 
-/// Returns whether a vCPU runs a guest of its guest. KVM has one active offset and ratio per vCPU,
-/// which is then that guest's (nested_vmx_enter_non_root_mode and nested_svm_vmrun; Linux 5.14).
+/// Returns whether a vCPU runs a nested guest now. KVM has one active offset and ratio per vCPU.
+/// They are then those of the nested guest (nested_vmx_enter_non_root_mode and nested_svm_vmrun;
+/// Linux 5.14).
 fn in_nested_guest(vcpu: &Path) -> bool {
     number_in::<u64>(&vcpu.join("guest_mode")).is_some_and(|mode| mode != 0)
 }
 
-/// Reads the scale of the guest's TSC. The two files exist if the CPU can scale the TSC.
+/// Returns `ratio` and `ratio_frac_bits` of the guest's TSC. The two files exist only if the CPU
+/// can scale the TSC.
 fn scale(vcpu: &Path) -> Option<(u64, u8)> {
     let ratio = vcpu.join("tsc-scaling-ratio");
     if matches!(fs::exists(&ratio), Ok(false)) {
@@ -126,7 +130,7 @@ mod tests {
 
     const VCPU: &str = "sys/kernel/debug/kvm/71-9/vcpu1";
 
-    /// Returns the clocks that a vCPU with these files reports.
+    /// Returns the TSC relations that [`Host::guest_tscs`] finds for a vCPU with these files.
     fn clocks(files: &[(&str, &str)]) -> Vec<(u32, u32, GuestTsc)> {
         let files: Vec<(String, &str)> = [("pid", "81\n")]
             .iter()

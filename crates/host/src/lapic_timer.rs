@@ -1,30 +1,33 @@
-//! How this host's KVM fires the timers of its guests.
+//! Parameters of this host's KVM for the timers and halts of its guests.
 
 use serde::Serialize;
 
 use super::Host;
 
-/// The time by which KVM fires a guest's timer before it is due, so that the entry into the guest
-/// is over when it is due (arch/x86/kvm/lapic.c). It applies to timers in TSC-deadline mode.
+/// Setting of KVM's timer advance: KVM fires a guest's timer before the timer is due, so that the
+/// entry into the guest is finished in time (arch/x86/kvm/lapic.c). It applies to timers in
+/// TSC-deadline mode.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum LapicTimerAdvance {
-    /// KVM finds the time for each vCPU by itself.
+    /// KVM adjusts the advance for each vCPU by itself.
     Adaptive,
-    /// Set by hand, in ns.
+    /// The administrator has set the advance, in nanoseconds.
     Fixed(u64),
-    /// Timers fire when they are due, and reach the guest later.
+    /// There is no advance. Timers fire when they are due, and reach the guest later.
     Off,
 }
 
 impl Host {
-    /// Returns the maximum time for which KVM polls when a vCPU halts, in ns. It applies to VMs
-    /// without a limit of their own. `None` if KVM is not loaded or has no such parameter.
+    /// Returns the maximum time for which KVM polls when a vCPU halts, in nanoseconds. It applies
+    /// to VMs without a limit of their own. Returns `None` if KVM is not loaded or has no such
+    /// parameter.
     pub fn halt_poll_ns(&self) -> Option<u64> {
         self.kvm_number("halt_poll_ns")
     }
 
-    /// Returns the value from which a vCPU's polling time grows, in ns; `None` as above.
+    /// Returns the first value to which KVM raises a vCPU's polling time from 0, in nanoseconds;
+    /// `None` if KVM is not loaded or has no such parameter.
     pub fn halt_poll_ns_grow_start(&self) -> Option<u64> {
         self.kvm_number("halt_poll_ns_grow_start")
     }
@@ -34,12 +37,12 @@ impl Host {
         value.ok()?.parse().ok()
     }
 
-    /// Returns how KVM's timer advance is configured; `None` if KVM is not loaded or has no such
+    /// Returns the setting of KVM's timer advance; `None` if KVM is not loaded or has no such
     /// parameter.
     pub fn lapic_timer_advance(&self) -> Option<LapicTimerAdvance> {
         let parameter = |name: &str| self.line(&format!("sys/module/kvm/parameters/{name}")).ok();
-        // A switch since Linux 6.10. Before that, nanoseconds, where -1 has the meaning of the
-        // switch.
+        // The parameter is a switch since Linux 6.10. Before, it was a number of nanoseconds, in
+        // which -1 meant that the switch is on.
         match parameter("lapic_timer_advance").as_deref() {
             Some("Y") => return Some(LapicTimerAdvance::Adaptive),
             Some("N") => return Some(LapicTimerAdvance::Off),

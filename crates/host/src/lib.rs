@@ -1,5 +1,5 @@
-//! Facts about this machine from /proc and /sys. Every reader takes its root from [`Host`], so that
-//! a made-up tree can be read too.
+//! Facts about this machine from /proc and /sys. A [`Host`] has the root folder of these files, so
+//! that tests can read an invented tree of files.
 
 #![forbid(unsafe_code)]
 
@@ -44,16 +44,16 @@ pub use throttling::{FairServer, Throttling};
 pub use vms::{VcpuThread, VmProcess, leads_to_vm};
 
 const CPUS: &str = "sys/devices/system/cpu";
-/// More bytes than /proc/cpuinfo has for one CPU. For a thousand CPUs the file is a thousand times
-/// as long.
+/// Number of bytes in which the first CPU of /proc/cpuinfo certainly fits. With a thousand CPUs,
+/// the whole file is a thousand times as long.
 const FIRST_CPU_BYTES: u64 = 8 << 10;
 
-/// A machine, whose facts are read from its /proc and /sys.
+/// A machine whose facts are read from its /proc and /sys.
 #[derive(Debug, Clone)]
 pub struct Host {
     root: PathBuf,
-    /// Reads the hypervisor's signature by `cpuid`. It is called only if /proc/cpuinfo has the
-    /// flag.
+    /// Function that returns the name for the hypervisor's signature by `cpuid`. It is called only
+    /// if /proc/cpuinfo has the flag `hypervisor`.
     signature: fn() -> Option<&'static str>,
 }
 
@@ -66,7 +66,7 @@ impl Host {
         }
     }
 
-    /// Reads a tree that holds `proc` and `sys` of a machine. `cpuid` is not used.
+    /// Returns the machine whose `proc` and `sys` are under `root`. `cpuid` is not used.
     pub fn under(root: impl AsRef<Path>) -> Host {
         Host {
             root: root.as_ref().to_owned(),
@@ -74,10 +74,10 @@ impl Host {
         }
     }
 
-    /// Returns the facts with which every result begins.
+    /// Returns the facts about the machine that every result contains.
     ///
     /// # Errors
-    /// If /proc or /sys is not there. The message names the file.
+    /// If /proc or /sys is missing. The message names the file.
     pub fn facts(&self) -> io::Result<HostFacts> {
         Ok(HostFacts {
             kernel: self.line("proc/sys/kernel/osrelease")?.into(),
@@ -95,10 +95,10 @@ impl Host {
         })
     }
 
-    /// Returns the CPUs that this process may use, ascending (its cpuset and affinity).
+    /// Returns the CPUs that this process may use by its cpuset and its affinity, ascending.
     ///
     /// # Errors
-    /// If /proc/self/status cannot be read. The message names it.
+    /// If /proc/self/status cannot be read. The message names the file.
     pub fn allowed_cpus(&self) -> io::Result<Vec<u32>> {
         let status = self.text("proc/self/status")?;
         let list = status
@@ -107,7 +107,7 @@ impl Host {
         cpus_of(list.unwrap_or_default(), "proc/self/status")
     }
 
-    /// Returns the CPUs that are running, ascending.
+    /// Returns the CPUs that are online, ascending.
     ///
     /// # Errors
     /// If /sys cannot be read. The message names the file.
@@ -125,13 +125,14 @@ impl Host {
         cpus_of(&self.text(&file)?, &file)
     }
 
-    /// Returns the CPUs that are kept free of other work: from the scheduler's domains (`isolcpus`,
-    /// isolated partitions of cpusets), or from the tick (`nohz_full`). The list is empty if the
-    /// kernel does not report such CPUs (Documentation/ABI/testing/sysfs-devices-system-cpu).
+    /// Returns the CPUs that are kept free of other work, ascending. They are excluded from the
+    /// scheduler's domains (`isolcpus`, isolated cpuset partitions) or from the tick (`nohz_full`).
+    /// The list is empty if the kernel reports no such CPUs
+    /// (Documentation/ABI/testing/sysfs-devices-system-cpu).
     pub fn isolated_cpus(&self) -> Vec<u32> {
         let listed = ["isolated", "nohz_full"].into_iter().filter_map(|list| {
             let text = self.text(&format!("{CPUS}/{list}")).ok()?;
-            // Without the option, the kernel writes nothing, or `(null)`.
+            // If the kernel option is not set, the file is empty or contains `(null)`.
             cpu_list::parse(text.trim()).ok()
         });
         let mut cpus = listed.flatten().collect::<Vec<_>>();
@@ -140,9 +141,9 @@ impl Host {
         cpus
     }
 
-    /// Returns the vendor's module under /dev/kvm (`kvm_intel`, `kvm_amd`, `kvm_pvm`), built in or
-    /// not; `None` if there is none. A kernel with both vendors' modules built in has both folders.
-    /// Then the CPU's instructions decide.
+    /// Returns the name of KVM's vendor module (`kvm_intel`, `kvm_amd`, `kvm_pvm`), whether it is
+    /// loaded or built in; `None` if there is none. If both vendors' modules are built in, the
+    /// instruction set of the CPU decides.
     pub fn kvm_module(&self) -> Option<String> {
         let of_vendors = match self.virtualization() {
             Some(only) => vec![only],
@@ -153,7 +154,7 @@ impl Host {
         modules.into_iter().find(exists).map(str::to_owned)
     }
 
-    /// Returns the vendor's module that can work on this CPU; `None` if the CPU does not show it.
+    /// Returns the vendor module that works on this CPU; `None` if /proc/cpuinfo does not show any.
     fn virtualization(&self) -> Option<&'static str> {
         let cpuinfo = fs::File::open(self.root.join("proc/cpuinfo")).ok()?;
         let mut first_cpu = Vec::new();
@@ -173,22 +174,25 @@ impl Host {
 
     /// Returns whether KVM may use posted interrupts, whose vectors (`PIN`, `NPI` and `PIW` of
     /// /proc/interrupts) have no tracepoint. Only VMX has posted interrupts, and only with APICv
-    /// (vmx_can_use_vtd_pi and enable_apicv of arch/x86/kvm/vmx). If the module does not report
-    /// APICv, this returns true.
+    /// (vmx_can_use_vtd_pi and enable_apicv of arch/x86/kvm/vmx). If the module kvm_intel does not
+    /// report whether it uses APICv, the result is `true`.
     pub fn posts_interrupts(&self) -> bool {
         let apicv = self.line("sys/module/kvm_intel/parameters/enable_apicv");
         let is_intel = self.kvm_module().as_deref() == Some("kvm_intel");
         is_intel && apicv.map_or(true, |apicv| apicv != "N")
     }
 
-    /// Returns whether almost all of the kernel can be preempted, including softirqs.
+    /// Returns whether the kernel is PREEMPT_RT: almost all of it can be preempted, including
+    /// softirqs.
     pub fn is_preempt_rt(&self) -> bool {
-        // The file came with the RT patch set. Without it, the version line shows it.
+        // The RT patch set adds this file. Without the file, the kernel's version line shows
+        // PREEMPT_RT.
         let says = |file, word| self.text(file).is_ok_and(|text| text.contains(word));
         says("sys/kernel/realtime", "1") || says("proc/version", "PREEMPT_RT")
     }
 
-    /// Returns the effective capabilities of this process; `None` if /proc does not report them.
+    /// Returns the effective capabilities of this process; `None` if /proc does not report
+    /// capabilities.
     pub fn capabilities(&self) -> Option<Capabilities> {
         Capabilities::from_status(&self.text("proc/self/status").ok()?)
     }
@@ -200,8 +204,8 @@ impl Host {
         status.lines().any(|line| line == "Seccomp:\t2")
     }
 
-    /// Returns the level of kernel lockdown; `None` if the kernel has none, or if securityfs is not
-    /// mounted.
+    /// Returns the level of kernel lockdown. Returns `None` if the kernel does not support
+    /// lockdown, or if securityfs is not mounted.
     pub fn lockdown(&self) -> Option<Lockdown> {
         Lockdown::parse(&self.text("sys/kernel/security/lockdown").ok()?)
     }
@@ -217,8 +221,7 @@ impl Host {
             .to_owned())
     }
 
-    /// Returns the numbers of the CPUs and their APIC ids, ascending; empty if the kernel reports
-    /// none.
+    /// Returns pairs of CPU number and APIC id, ascending; empty if the kernel reports no APIC ids.
     fn apic_ids(&self) -> Vec<(u32, u32)> {
         let cpuinfo = self.text("proc/cpuinfo").unwrap_or_default();
         let mut cpu = None;
@@ -323,7 +326,7 @@ mod tests {
 
     #[test]
     fn a_machine_of_512_cpus_is_read_whole() {
-        // Two sockets with consecutive numbers. One CPU is offline, and the second socket is
+        // Two sockets have consecutive CPU numbers. One CPU is offline, and the second socket is
         // isolated.
         let apic_id = |cpu: u32| cpu + 512 * (cpu / 256);
         let cpuinfo: String = (0..512)

@@ -1,4 +1,5 @@
-//! Counts of posted interrupts by CPU, from /proc/interrupts. No tracepoint reports these interrupts.
+//! Numbers of posted interrupts of each CPU, from /proc/interrupts. No tracepoint reports these
+//! interrupts.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -7,11 +8,11 @@ use std::os::unix::fs::FileExt;
 
 use super::Host;
 
-/// Lines of /proc/interrupts that count posted interrupts (arch_show_interrupts of arch/x86/kernel/irq.c).
+/// Lines of /proc/interrupts for posted interrupts (arch_show_interrupts of arch/x86/kernel/irq.c).
 const LINES: [&[u8]; 3] = [b"PIN:", b"NPI:", b"PIW:"];
 
-/// The counts. They are read again and again from one open file, because the right to open it may
-/// be gone later.
+/// Reader of the numbers of posted interrupts. It keeps /proc/interrupts open, because this process
+/// may later lose the right to open the file.
 #[derive(Debug)]
 pub struct PostedCounts {
     file: File,
@@ -19,7 +20,7 @@ pub struct PostedCounts {
 }
 
 impl Host {
-    /// Returns a reader of the counts.
+    /// Returns a reader of the numbers of posted interrupts.
     ///
     /// # Errors
     /// If /proc/interrupts cannot be opened.
@@ -32,7 +33,7 @@ impl Host {
 }
 
 impl PostedCounts {
-    /// Returns the count of each online CPU since the CPU came up.
+    /// Returns the number of posted interrupts of each online CPU since this CPU came up.
     ///
     /// # Errors
     /// If the file cannot be read.
@@ -50,8 +51,8 @@ impl PostedCounts {
     }
 }
 
-/// Sums the lines by CPU. The first line names the CPUs of the columns. A kernel without KVM has
-/// none of the lines.
+/// Returns the sum of these lines for each CPU. The first line of the file names the CPU of each
+/// column. A kernel without KVM has no lines for posted interrupts.
 fn counts(text: &[u8]) -> BTreeMap<u32, u64> {
     let mut lines = text.split(|byte| *byte == b'\n');
     let cpus = words(lines.next().unwrap_or_default());
@@ -112,7 +113,7 @@ mod tests {
         assert!(tree(&[]).1.posted_counts().is_err());
     }
 
-    /// Longer than one read of the file, with 128 CPUs.
+    /// With 128 CPUs, the file is longer than one read.
     #[test]
     fn a_long_file_is_read_to_its_end() {
         let columns = |word: &dyn Fn(u32) -> String| (0..128).map(word).collect::<String>();

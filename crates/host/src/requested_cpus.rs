@@ -4,19 +4,19 @@ use std::io;
 
 use super::{Host, cpu_list};
 
-/// The reason why CPUs cannot be measured.
+/// Reason why the requested CPUs cannot be measured.
 #[derive(Debug, thiserror::Error)]
 pub enum CpuError {
     /// The machine has no such CPU.
     #[error("CPU {0} does not exist; this machine has {1}")]
     Absent(u32, String),
-    /// The CPU is switched off.
+    /// The CPU is offline.
     #[error(
         "CPU {0} is offline; choose from {1}, or \
          `echo 1 > /sys/devices/system/cpu/cpu{0}/online` first"
     )]
     Offline(u32, String),
-    /// The workload may not use the CPU.
+    /// This process may not use the CPU.
     #[error("CPU {0} is outside the cpuset or affinity of the workload; it may use {1}")]
     Forbidden(u32, String),
     /// The lists of CPUs cannot be read.
@@ -28,7 +28,7 @@ impl Host {
     /// Checks that each requested CPU exists, is online, and is allowed for this process.
     ///
     /// # Errors
-    /// For the first CPU that fails, with the list to choose from.
+    /// An error for the first CPU that fails. It contains the list of CPUs that are possible.
     pub fn check_cpus(&self, requested: &[u32], allowed: &[u32]) -> Result<(), CpuError> {
         let present = self.present_cpus()?;
         let online = self.online_cpus()?;

@@ -1,23 +1,24 @@
-//! Rights of this process.
+//! Rights of this process: capabilities and kernel lockdown.
 
-/// The capabilities that matter here, by their bits (include/uapi/linux/capability.h).
+/// Capabilities that matter for vmnoise. The number of a capability is its bit
+/// (include/uapi/linux/capability.h).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Capability {
-    /// Lock memory beyond the limit.
+    /// Right to lock more memory than the limit allows.
     IpcLock = 14,
-    /// Everything that BPF needs, and much more.
+    /// Right to do everything that BPF needs, and much more.
     SysAdmin = 21,
-    /// Real-time priorities and negative nice values.
+    /// Right to set real-time priorities and negative nice values.
     SysNice = 23,
-    /// Load tracing programs, together with `Bpf`.
+    /// Right to load tracing programs, in combination with [`Capability::Bpf`].
     Perfmon = 38,
-    /// Load BPF programs.
+    /// Right to load BPF programs.
     Bpf = 39,
 }
 
 impl Capability {
-    /// Returns the name in capabilities(7).
+    /// Returns the name of the capability in capabilities(7).
     pub const fn name(self) -> &'static str {
         match self {
             Capability::IpcLock => "CAP_IPC_LOCK",
@@ -34,7 +35,7 @@ impl Capability {
 pub struct Capabilities(u64);
 
 impl Capabilities {
-    /// Reads the `CapEff:` line of /proc/PID/status.
+    /// Returns the set in the `CapEff:` line of /proc/PID/status; `None` if there is no such line.
     pub(super) fn from_status(status: &str) -> Option<Capabilities> {
         let line = status
             .lines()
@@ -51,16 +52,16 @@ impl Capabilities {
 /// Level of kernel lockdown (kernel_lockdown(7)).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Lockdown {
-    /// Not locked down.
+    /// The kernel is not locked down.
     None,
-    /// User space may not change the kernel: BPF tracing works, kprobes may not.
+    /// User space may not change the kernel. BPF tracing works, but kprobes may not.
     Integrity,
-    /// User space may also not read the kernel: BPF tracing is refused.
+    /// User space may neither change nor read the kernel. BPF tracing is refused.
     Confidentiality,
 }
 
 impl Lockdown {
-    /// Reads /sys/kernel/security/lockdown, in which the active level is in brackets.
+    /// Returns the level that is in brackets in the text of /sys/kernel/security/lockdown.
     pub(super) fn parse(text: &str) -> Option<Lockdown> {
         let (_, rest) = text.split_once('[')?;
         match rest.split_once(']')?.0 {
@@ -71,7 +72,7 @@ impl Lockdown {
         }
     }
 
-    /// Returns the kernel's name of the capability.
+    /// Returns the kernel's name for the level.
     pub const fn name(self) -> &'static str {
         match self {
             Lockdown::None => "none",

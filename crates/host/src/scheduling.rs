@@ -1,4 +1,4 @@
-//! Scheduling of a thread, from its line in /proc.
+//! Scheduling settings of a thread, from its file `stat` in /proc.
 
 use std::cmp::Reverse;
 use std::fmt::{self, Display, Formatter};
@@ -6,7 +6,7 @@ use std::io;
 
 use super::Host;
 
-/// Names of policies by number (include/uapi/linux/sched.h), as chrt(1) prints them.
+/// Names of the policies as chrt(1) prints them, by their numbers (include/uapi/linux/sched.h).
 const POLICIES: [(u32, &str); 6] = [
     (0, "SCHED_OTHER"),
     (FIFO, "SCHED_FIFO"),
@@ -20,27 +20,27 @@ const FIFO: u32 = 1;
 const RR: u32 = 2;
 const IDLE: u32 = 5;
 const DEADLINE: u32 = 6;
-// include/linux/sched.h
+// Flags of a thread, from include/linux/sched.h.
 const PF_KTHREAD: u32 = 0x0020_0000;
 const PF_NO_SETAFFINITY: u32 = 0x0400_0000;
 
-/// The scheduler's settings of a thread.
+/// Scheduling settings of a thread.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Scheduling {
     /// Number of the policy in include/uapi/linux/sched.h.
     pub policy: u32,
-    /// Priority: 1 to 99 for a real-time thread, else 0.
+    /// Priority: 1 to 99 for a thread with SCHED_FIFO or SCHED_RR, otherwise 0.
     pub priority: u32,
-    /// Nice value, -20 to 19. A lower value gets more of the CPU.
+    /// Nice value, -20 to 19. A thread with a lower value gets more CPU time.
     pub nice: i32,
-    /// Start time of the thread, in clock ticks since boot. It distinguishes threads that had the
-    /// same id.
+    /// Start time of the thread, in clock ticks since boot. It distinguishes this thread from later
+    /// threads with the same id.
     pub started_ticks: u64,
     flags: u32,
 }
 
 impl Scheduling {
-    /// The default settings of a thread.
+    /// Settings of an ordinary thread: SCHED_OTHER with nice value 0.
     pub const ORDINARY: Scheduling = Scheduling {
         policy: 0,
         priority: 0,
@@ -49,12 +49,12 @@ impl Scheduling {
         flags: 0,
     };
 
-    /// Reads `/proc/PID/task/TID/stat` (proc(5)); `None` if it has another format.
+    /// Parses the text of `/proc/PID/task/TID/stat` (proc(5)); `None` if a field is missing.
     pub(super) fn of(stat: &str) -> Option<Scheduling> {
-        // The name may contain anything, but no later field contains a parenthesis.
+        // The thread's name may contain any character, but no later field contains a parenthesis.
         let (_, after_name) = stat.rsplit_once(')')?;
         let fields: Vec<&str> = after_name.split_whitespace().collect();
-        // The first field here is field 3 of proc(5).
+        // The first element of `fields` is field 3 of proc(5).
         let field = |number: usize| fields.get(number - 3)?.parse::<i64>().ok();
         Some(Scheduling {
             policy: u32::try_from(field(41)?).ok()?,
@@ -70,23 +70,23 @@ impl Scheduling {
         matches!(self.policy, FIFO | RR | DEADLINE)
     }
 
-    /// Returns whether the thread runs only if no other thread wants the CPU.
+    /// Returns whether the thread runs only if no other thread wants the CPU (SCHED_IDLE).
     pub const fn is_idle(&self) -> bool {
         self.policy == IDLE
     }
 
-    /// Returns whether the thread is one of the kernel's own.
+    /// Returns whether the thread is a kernel thread.
     pub const fn is_kernels(&self) -> bool {
         self.flags & PF_KTHREAD != 0
     }
 
-    /// Returns whether the kernel refuses to change the CPUs of the thread.
+    /// Returns whether the kernel refuses to change the affinity of the thread.
     pub const fn is_bound(&self) -> bool {
         self.flags & PF_NO_SETAFFINITY != 0
     }
 
-    /// Returns the rank. A thread with a greater rank runs first, or gets more time if both share a
-    /// CPU. Weights of groups do not count.
+    /// Returns a rank for comparing two threads. If two threads share a CPU, the thread with the
+    /// greater rank runs first or gets more CPU time. Weights of cgroups do not count.
     pub const fn rank(&self) -> (u8, u32, Reverse<i32>) {
         let class = match self.policy {
             DEADLINE => 3,
@@ -100,8 +100,8 @@ impl Scheduling {
         }
     }
 
-    /// Returns the options of chrt(1) that set this scheduling; `None` if options of chrt(1)
-    /// cannot.
+    /// Returns the options with which chrt(1) sets this scheduling; `None` if chrt(1) cannot set
+    /// it.
     pub fn chrt(&self) -> Option<String> {
         let letter = match self.policy {
             0 => 'o',
@@ -132,10 +132,10 @@ impl Display for Scheduling {
 }
 
 impl Host {
-    /// Returns how this thread is scheduled.
+    /// Returns the scheduling settings of this thread.
     ///
     /// # Errors
-    /// If there is no such thread.
+    /// If there is no such thread, or its file has another format.
     pub fn scheduling(&self, pid: u32, tid: u32) -> io::Result<Scheduling> {
         let file = format!("proc/{pid}/task/{tid}/stat");
         let told = Scheduling::of(&self.text(&file)?);
@@ -192,7 +192,7 @@ mod tests {
                 .iter()
                 .is_sorted_by(|one, next| one.rank() < next.rank())
         );
-        // Batch threads have the same rank as others.
+        // Batch threads have the same rank as ordinary threads.
         assert_eq!(of(0, 0, 3).rank(), of(0, 0, 0).rank());
     }
 

@@ -1,4 +1,4 @@
-//! Where this machine counts its system management interrupts.
+//! Finds the counter of system management interrupts (SMIs) of this machine.
 
 use std::path::PathBuf;
 
@@ -6,35 +6,36 @@ use super::Host;
 
 const PMU: &str = "sys/bus/event_source/devices/msr";
 
-/// A perf event, by its numbers.
+/// Numbers that identify a perf event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PmuEvent {
-    /// `type` of the PMU.
+    /// Type of the PMU (`type` in perf_event_attr).
     pub pmu: u32,
-    /// `config` of the event.
+    /// Number of the event in its PMU (`config` in perf_event_attr).
     pub config: u64,
 }
 
-/// The reason why there is no count of SMIs.
+/// Reason why there is no counter of SMIs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum NoSmiCount {
-    /// The machine is a guest. MSR_SMI_COUNT of a guest counts what its own hypervisor injects
-    /// (kvm_get_msr_common of arch/x86/kvm/x86.c).
+    /// The machine is a guest. In a guest, MSR_SMI_COUNT counts only SMIs that the guest's own
+    /// hypervisor injects (kvm_get_msr_common of arch/x86/kvm/x86.c).
     #[error("this machine is a guest, and cannot count the SMIs of the hardware")]
     Guest,
-    /// The CPU has no such event. arch/x86/events/msr.c has `smi` for Intel's CPUs since Nehalem.
+    /// The CPU has no such event. arch/x86/events/msr.c defines `smi` only for Intel's CPUs since
+    /// Nehalem.
     #[error("perf has no event msr/smi for this CPU; only Intel CPUs count SMIs")]
     Cpu,
-    /// The PMU exists, but reports no number.
+    /// The PMU exists, but its event or its type is not a number in the usual form.
     #[error("{PMU} has no event of the usual form")]
     Form,
 }
 
 impl Host {
-    /// Returns the event of perf's `msr` PMU that counts SMIs: MSR_SMI_COUNT, 0x34.
+    /// Returns the event of perf's `msr` PMU that counts SMIs. It reads MSR_SMI_COUNT (0x34).
     ///
     /// # Errors
-    /// The reason why there is none.
+    /// The reason why there is no such event.
     pub fn smi_event(&self) -> Result<PmuEvent, NoSmiCount> {
         if self.hypervisor().is_some() {
             return Err(NoSmiCount::Guest);
@@ -42,8 +43,8 @@ impl Host {
         self.msr_event("smi")
     }
 
-    /// Returns the file of a CPU in which its registers can be read (msr(4)), including
-    /// MSR_SMI_COUNT; `None` on a guest, and if the CPU is not Intel's.
+    /// Returns the file from which the registers of a CPU can be read (msr(4)). One of the
+    /// registers is MSR_SMI_COUNT. Returns `None` on a guest, and if the CPU is not Intel's.
     pub fn smi_registers(&self, cpu: u32) -> Option<PathBuf> {
         let cpuinfo = self.text("proc/cpuinfo").ok()?;
         let counts = cpuinfo
@@ -54,10 +55,10 @@ impl Host {
         (counts && self.hypervisor().is_none()).then_some(registers)
     }
 
-    /// Returns the event with this name in perf's `msr` PMU.
+    /// Returns the event of perf's `msr` PMU with this name.
     ///
     /// # Errors
-    /// The reason why there is none.
+    /// The reason why there is no such event.
     pub fn msr_event(&self, name: &str) -> Result<PmuEvent, NoSmiCount> {
         let event = self.line(&format!("{PMU}/events/{name}"));
         let event = event.map_err(|_| NoSmiCount::Cpu)?;

@@ -1,4 +1,4 @@
-//! Threads of this machine, as /proc/TID reports them (proc(5)).
+//! Threads of this machine, as /proc/TID shows them (proc(5)).
 
 use std::{fs, io};
 
@@ -6,10 +6,10 @@ use vmnoise_events::Name;
 
 use super::{Host, cpu_list};
 
-/// A thread, with the facts by which it can be recognised.
+/// A thread, and facts that identify it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Thread {
-    /// Id of the thread. For the first thread of a process it is the process id.
+    /// Id of the thread. The id of a process's first thread equals the process id.
     pub tid: u32,
     /// Id of the process to which the thread belongs.
     pub pid: u32,
@@ -17,19 +17,19 @@ pub struct Thread {
     pub comm: Name,
     /// CPUs that the thread may use at this moment, ascending.
     pub allowed_cpus: Vec<u32>,
-    /// Start time of the thread, in clock ticks since boot. It distinguishes threads that had the
-    /// same id.
+    /// Start time of the thread, in clock ticks since boot. It distinguishes this thread from later
+    /// threads with the same id.
     pub started_ticks: u64,
 }
 
 /// State and CPU of a thread at one instant.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ThreadPlace {
-    /// Whether the thread runs or waits for a CPU.
+    /// Whether the thread is running or waiting for a CPU.
     pub runnable: bool,
-    /// CPU on which the thread runs, or ran last.
+    /// CPU on which the thread runs, or ran most recently.
     pub cpu: u32,
-    /// The same as in [`Thread`].
+    /// Start time of the thread, in clock ticks since boot.
     pub started_ticks: u64,
 }
 
@@ -37,7 +37,7 @@ impl Host {
     /// Returns the thread with this id.
     ///
     /// # Errors
-    /// If there is none. The message names the missing file.
+    /// If there is no such thread. The message names the missing file.
     pub fn thread(&self, tid: u32) -> io::Result<Thread> {
         self.thread_at(&format!("proc/{tid}"), tid)
     }
@@ -66,17 +66,18 @@ impl Host {
         })
     }
 
-    /// Returns the place of the thread with this id: its present or last CPU.
+    /// Returns the state of the thread with this id, and its current or most recent CPU.
     ///
     /// # Errors
-    /// If there is no such thread. A thread that has ended and waits to be reaped counts as gone.
+    /// If there is no such thread. A thread that has ended but was not reaped counts as missing.
     pub fn place(&self, tid: u32) -> io::Result<ThreadPlace> {
         self.place_at(&format!("proc/{tid}"), tid)
     }
 
     fn place_at(&self, folder: &str, tid: u32) -> io::Result<ThreadPlace> {
         let stat = self.text(&format!("{folder}/stat"))?;
-        // The name is in parentheses, and may contain some itself. The state is field 3.
+        // The name is in parentheses, and may itself contain parentheses. The state is field 3 of
+        // proc(5).
         let after_name = stat.rsplit_once(") ").map_or("", |(_, rest)| rest);
         let fields: Vec<&str> = after_name.split(' ').collect();
         let number = |field: usize| fields.get(field - 3)?.parse().ok();
@@ -96,8 +97,8 @@ impl Host {
         place().ok_or_else(|| invalid(tid, "stat", "fields are missing"))
     }
 
-    /// Returns every thread with this name, ascending by id. Threads that end during the search are
-    /// left out.
+    /// Returns all threads with this name, ascending by id. Threads that end during the search are
+    /// missing.
     ///
     /// # Errors
     /// If /proc cannot be read.
@@ -118,7 +119,7 @@ impl Host {
         Ok(found)
     }
 
-    /// Returns every thread of a process, by their ids; empty if the process has ended.
+    /// Returns all threads of a process, ascending by id; empty if the process has ended.
     pub fn threads_of(&self, pid: u32) -> Vec<Thread> {
         let tids = self.numbers_in(&format!("proc/{pid}/task"));
         let mut tids = tids.unwrap_or_default();
@@ -128,7 +129,7 @@ impl Host {
             .collect()
     }
 
-    /// Returns every process, by their ids; empty if /proc has other numbers than the kernel.
+    /// Returns all process ids, ascending; empty if /proc does not show the kernel's own ids.
     pub fn processes(&self) -> Vec<u32> {
         if !self.numbers_are_the_kernels() {
             return Vec::new();
@@ -162,9 +163,9 @@ fn invalid(tid: u32, file: &str, why: &str) -> io::Error {
     )
 }
 
-/// Returns the name in the text of a `comm`, which the kernel ends with a newline
-/// (fs/proc/array.c). Everything before that is the thread's own: a name may end with blanks, and
-/// with its own newlines.
+/// Returns the name in the text of a `comm` file, without the newline that the kernel appends
+/// (fs/proc/array.c). All characters before this newline belong to the name. So a name may end with
+/// blanks or with newlines of its own.
 pub(super) fn name_in(comm: &str) -> &str {
     comm.strip_suffix('\n').unwrap_or(comm)
 }

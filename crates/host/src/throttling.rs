@@ -1,33 +1,33 @@
-//! Limits that could keep a runnable thread from an idle CPU.
+//! Limits that can keep a runnable thread from running on an idle CPU.
 
 use super::Host;
 
-/// The scheduler's limits on real-time tasks. They show what may happen. Probes show what did
-/// happen.
+/// Limits of the scheduler for real-time tasks. They show only which throttling is possible; probes
+/// show which throttling occurred.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Throttling {
-    /// Time that real-time tasks may use in each period, in µs; -1: no limit. `None` if the kernel
-    /// does not report it.
+    /// Time that real-time tasks may use in each period, in microseconds; -1 means no limit. `None`
+    /// if the kernel does not report the limit.
     pub rt_runtime_us: Option<i64>,
-    /// Length of this period, in µs.
+    /// Duration of the period, in microseconds; `None` if the kernel does not report it.
     pub rt_period_us: Option<i64>,
-    /// Time that a deadline server keeps for other tasks of the first CPU (6.12 and later, in
-    /// debugfs); `None` if debugfs is not mounted, or if the kernel has none.
+    /// Deadline server of CPU 0 for ordinary tasks (Linux 6.12 and later, in debugfs). `None` if
+    /// debugfs is not mounted, or if the kernel has no such server.
     pub fair_server: Option<FairServer>,
 }
 
-/// Time that ordinary tasks get although real-time tasks want the CPU. This time does not depend on
-/// `sched_rt_runtime_us`.
+/// CPU time that ordinary tasks get even if real-time tasks want the CPU. `sched_rt_runtime_us`
+/// does not affect this time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct FairServer {
-    /// Nanoseconds in each period; 0: none.
+    /// CPU time for ordinary tasks in each period, in nanoseconds; 0 if the server is off.
     pub runtime_ns: i64,
-    /// Length of this period, in ns.
+    /// Duration of the period, in nanoseconds.
     pub period_ns: i64,
 }
 
 impl Host {
-    /// Reads the limits on real-time tasks.
+    /// Returns the scheduler's limits for real-time tasks.
     pub fn throttling(&self) -> Throttling {
         let number = |file: &str| self.line(file).ok()?.parse::<i64>().ok();
         let server =

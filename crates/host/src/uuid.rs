@@ -1,6 +1,6 @@
-//! UUIDs in the usual text form.
+//! UUIDs in their usual text form.
 
-/// Returns the UUID in lower case; `None` if the text is no UUID.
+/// Returns the UUID in lower case; `None` if the text is not a UUID.
 pub(super) fn uuid(text: &str) -> Option<String> {
     let lengths = text.split('-').map(str::len);
     let is_one = lengths.eq([8, 4, 4, 4, 12])

@@ -1,5 +1,4 @@
-//! Bounds of the time that a share or a culprit had in a run: its own figure, and other time that
-//! may belong to it.
+//! Lower and upper bounds of the time that a share or a culprit took in a run.
 
 use vmnoise_events::Share;
 use wildmatch::WildMatch;
@@ -9,19 +8,20 @@ use crate::compare::RunSample;
 
 const RESIDUAL: [Share; 3] = [Share::Hw, Share::HvOrHw, Share::Unexplained];
 
-/// Bounds, in nanoseconds.
+/// Bounds of the time of a share or of culprits, in nanoseconds.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Bounds {
-    /// Time counted for it.
+    /// Time that is counted for the share or the culprits.
     pub(crate) booked_ns: u64,
     pub(crate) at_least_ns: u64,
     pub(crate) at_most_ns: u64,
-    /// Other shares that may contain more of its time, and its own share if that has time without a
-    /// name.
+    /// Shares that may contain more time of this share or culprit. Contains the share itself if
+    /// some of the share's time has no culprit's name.
     pub(crate) booked_as: Vec<Share>,
-    /// Time that the clock error may have moved from one share to another, either way.
+    /// Time, in nanoseconds, that the clock error may have added to or subtracted from the counted
+    /// time.
     pub(crate) clock_ns: u64,
-    /// Whether no culprit has such a name.
+    /// Whether no culprit in the run matches the pattern.
     pub(crate) is_nobody: bool,
 }
 
@@ -32,7 +32,8 @@ impl Bounds {
         Some(Bounds::new(sample, Some(share), booked_ns, 0))
     }
 
-    /// Returns the bounds of all culprits whose names match; `None` if their share was not watched.
+    /// Returns the bounds of all culprits whose names match the pattern; `None` if their share was
+    /// not watched.
     pub(crate) fn of_culprit(sample: &RunSample, culprit: &CulpritPattern) -> Option<Bounds> {
         let whole = &sample.whole;
         if let Some(share) = culprit.share {
@@ -51,8 +52,8 @@ impl Bounds {
         }
         let all_ns = match culprit.share {
             Some(share) => whole.booked_ns(share),
-            // Shares that never have names are left out: their time is hidden, or belongs to no one
-            // on this machine.
+            // Shares whose time never has a culprit's name are left out. The owner of this time is
+            // hidden, or is not on this machine.
             None => {
                 let nameless = RESIDUAL.into_iter().chain([Share::Steal, Share::Throttled]);
                 let nameless = nameless.map(|share| whole.booked_ns(share));
@@ -69,11 +70,11 @@ impl Bounds {
         })
     }
 
-    /// Computes the bounds. `nameless_ns` is the time of the share without a name.
+    /// Computes the bounds. `nameless_ns` is the time of the share that has no culprit's name.
     fn new(sample: &RunSample, share: Option<Share>, booked_ns: u64, nameless_ns: u64) -> Bounds {
         let whole = &sample.whole;
-        // At one edge of a gap, this much of an activity may be missing, or too much. Time that a
-        // host took is also subject to the clock error of the pair.
+        // Each edge of a gap may be off by the clock error, which adds time to an activity or cuts
+        // time off. The clock error between guest and host also affects time that the host took.
         let joined = sample.summary.coverage.host.filter(|_| is_of_host(share));
         let of_join_ns = joined.map_or(0, |it| it.clock_bound_ns);
         let clock_ns = match sample.summary.coverage.clock.bound_ns {
@@ -86,8 +87,8 @@ impl Bounds {
         let mut booked_as = hidden(sample, share);
         let hidden = booked_as.iter().map(|share| whole.booked_ns(*share));
         let mut more_ns = hidden.fold(nameless_ns, u64::saturating_add);
-        // Gaps that are too short for this clock error count as residual, but may belong to the
-        // host.
+        // Gaps that are too short for the clock error between guest and host count as residual, but
+        // may belong to the host.
         if !RESIDUAL.iter().all(|it| booked_as.contains(it)) {
             more_ns = more_ns.saturating_add(joined.map_or(0, |it| it.unsure_ns));
         }
@@ -103,7 +104,7 @@ impl Bounds {
             }
             _ => {}
         }
-        // Time of others whose records were lost is counted here.
+        // This share may contain time of other owners whose records were lost.
         if has_lost_names(sample) && share.is_some_and(|share| takes_what_is_lost(sample, share)) {
             at_least_ns = 0;
         }
@@ -114,7 +115,7 @@ impl Bounds {
         Bounds {
             booked_ns,
             at_least_ns,
-            // No one has more than all of it.
+            // The upper bound is at most the time of all gaps.
             at_most_ns: at_most_ns.min(whole.noise_ns.max(booked_ns)),
             booked_as,
             clock_ns,
@@ -124,7 +125,7 @@ impl Bounds {
 }
 
 impl CulpritPattern {
-    /// Whether the pattern matches the whole name, or the name without its number.
+    /// Returns whether the pattern matches the whole name, or the name without its number.
     pub(crate) fn is(&self, name: &str) -> bool {
         let who = WildMatch::new(&self.who);
         let bare = name.rsplit_once(':').map(|(bare, _)| bare);
@@ -132,14 +133,15 @@ impl CulpritPattern {
     }
 }
 
-/// Returns the shares that may contain more time of this one; `None` stands for culprits in any
+/// Returns the shares that may contain more time of `share`. `None` stands for culprits in any
 /// share.
 fn hidden(sample: &RunSample, share: Option<Share>) -> Vec<Share> {
     let coverage = &sample.summary.coverage;
     let mut hidden = match share {
         // These two shares mean that the owner is unknown.
         Some(Share::HvOrHw | Share::Unexplained) => return Vec::new(),
-        // For NMIs only the handler is timed, and time of KVM beyond its usual time is residual.
+        // For NMIs, only the time of the handler is measured. KVM's time beyond its usual time is
+        // counted as residual.
         None | Some(Share::Hw | Share::Kvm | Share::Nmi | Share::HostNmi) => RESIDUAL.to_vec(),
         Some(Share::Irq | Share::HostIrq) if coverage.watched.hidden_interrupts => {
             RESIDUAL.to_vec()
@@ -147,8 +149,8 @@ fn hidden(sample: &RunSample, share: Option<Share>) -> Vec<Share> {
         Some(Share::HostIrq) if coverage.host.is_some_and(|it| it.hidden_interrupts) => {
             RESIDUAL.to_vec()
         }
-        // The guest's steal clock counts all time in which the vCPU waited. Some of it now has the
-        // name of its culprit.
+        // The guest's steal clock counts all time in which the vCPU waited. The join moves some of
+        // this time to the shares of the culprits.
         Some(Share::Steal) if coverage.host.is_some() => {
             let mut named = vec![
                 Share::Preempted,
@@ -164,12 +166,11 @@ fn hidden(sample: &RunSample, share: Option<Share>) -> Vec<Share> {
             named
         }
         Some(_) if has_lost_names(sample) => RESIDUAL.to_vec(),
-        // The host did not record all of the time.
+        // The host's recording does not cover the whole run.
         Some(_) if coverage.host.is_some() && is_of_host(share) => vec![Share::HvOrHw],
         Some(_) => Vec::new(),
     };
-    // If the workload's machine is watched from outside, its steal clock counts time of the host's
-    // tasks.
+    // If the host watches the workload's machine, the steal clock counts time of the host's tasks.
     let is_watched = coverage.workload.is_witnessed_by_host() || coverage.host.is_some();
     if !hidden.is_empty() && is_watched {
         hidden.push(Share::Steal);
@@ -179,14 +180,14 @@ fn hidden(sample: &RunSample, share: Option<Share>) -> Vec<Share> {
     hidden
 }
 
-/// Whether time without known owner is counted in this share.
+/// Returns whether this share contains the time whose owner is unknown.
 fn takes_what_is_lost(sample: &RunSample, share: Share) -> bool {
     let coverage = &sample.summary.coverage;
     let is_watched = coverage.workload.is_witnessed_by_host() || coverage.host.is_some();
     share.is_residual() || share == Share::Steal && is_watched
 }
 
-/// Whether the time of this share may have been taken by a host from its guest.
+/// Returns whether a host may have taken the time of this share from its guest.
 fn is_of_host(share: Option<Share>) -> bool {
     share.is_none_or(|share| {
         matches!(
@@ -204,7 +205,7 @@ fn is_of_host(share: Option<Share>) -> bool {
     })
 }
 
-/// Whether records were lost or came late, so that culprits may be unknown.
+/// Returns whether records were lost or came late, so that culprits may be unknown.
 fn has_lost_names(sample: &RunSample) -> bool {
     let coverage = &sample.summary.coverage;
     let of_host = coverage.host.is_some_and(|it| it.lost_names > 0);

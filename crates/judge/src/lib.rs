@@ -1,5 +1,6 @@
 //! Verdicts on recordings: whether a run keeps a budget, whether runs differ, which setting is the
-//! cheapest that keeps a goal, and whether a run of a command can be compared with others. Pure.
+//! cheapest that keeps a goal, and whether a run of a command can be compared with others. The
+//! crate does no I/O.
 
 #![forbid(unsafe_code)]
 

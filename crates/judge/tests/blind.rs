@@ -1,4 +1,4 @@
-//! Blind spots of a command prevent that its run is fit, whatever they are.
+//! No run of a command is fit if the recording has a blind spot.
 
 use vmnoise_events::coverage::Question;
 use vmnoise_events::{FamilyBooks, FamilyLook};
@@ -9,7 +9,7 @@ use vmnoise_judge::fitness::{
 const WALL_NS: u64 = 1_000_000_000;
 const LIMIT_PPM: u64 = 10_000;
 
-/// Returns a reading of one thread that ran all of the time, except for the time taken.
+/// Returns the counts of one thread that ran all the time except for `taken_ns`.
 fn look(taken_ns: u64) -> FamilyLook {
     FamilyLook {
         ended: FamilyBooks {
@@ -56,7 +56,7 @@ fn in_guest(look: &FamilyLook) -> (Fitness, Vec<String>) {
 
 #[test]
 fn no_run_is_fit_that_hides_what_was_taken() {
-    // 2 % are taken in reality, twice the limit.
+    // The command lost 2 % of its time, twice the limit.
     assert_eq!(judge(&look(WALL_NS / 50), true, true).0, Fitness::Unfit);
     let quiet = look(0);
     assert_eq!(judge(&quiet, true, true), (Fitness::Fit, Vec::new()));

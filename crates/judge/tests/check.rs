@@ -1,4 +1,4 @@
-//! Verdicts, and the facts that prevent one.
+//! Verdicts on runs, and facts that prevent a verdict.
 
 use vmnoise_events::coverage::{Hidden, WhyUnwatched};
 use vmnoise_events::{
@@ -16,9 +16,9 @@ use vmnoise_events::fixtures::by_hand::{
 };
 
 pub const SECOND_NS: u64 = 1_000_000_000;
-/// Steal time in each gap.
+/// Steal time in each gap, in nanoseconds.
 const STEAL_NS: u64 = 4_000;
-/// Steal time of fifty gaps a second, in percent.
+/// Steal time in percent, for fifty gaps per second.
 const STEAL_PERCENT: f64 = 50.0 * STEAL_NS as f64 * 100.0 / SECOND_NS as f64;
 
 pub fn limit(name: &str, at_most: f64) -> Requirement {
@@ -37,7 +37,7 @@ pub fn judge_run(facts: &RunFacts, events: &[Event], budget: &Budget) -> CheckVe
     CheckVerdict::new(budget, &reader.finish())
 }
 
-/// Judges ten seconds by one limit. Each tick of 20 ms has a gap of 9 to 19 us.
+/// Judges a run of ten seconds by one limit. In each period of 20 ms there is a gap of 9 to 19 us.
 fn judge(
     requirement: Requirement,
     change: impl FnOnce(&mut RunFacts, &mut Vec<Event>),
@@ -80,7 +80,7 @@ fn what_a_run_had_is_kept_or_broken_by_the_nanosecond() {
     assert_eq!(verdict("gaps", 49.9), LimitVerdict::Fail);
     assert_eq!(verdict("steal", STEAL_PERCENT * 1.01), LimitVerdict::Pass);
     assert_eq!(verdict("steal", STEAL_PERCENT * 0.99), LimitVerdict::Fail);
-    // The noise is 50 gaps a second of 9 to 19 us.
+    // The run has 50 gaps per second of 9 to 19 us.
     assert_eq!(verdict("noise", 0.095), LimitVerdict::Pass);
     assert_eq!(verdict("noise", 0.045), LimitVerdict::Fail);
 }
@@ -101,9 +101,9 @@ fn who_took_the_longest_is_said_where_it_was_too_long() {
 
 #[test]
 fn a_percentile_needs_its_values() {
-    // Fewer than 2 % of the 500 gaps are so long.
+    // Fewer than 2 % of the 500 gaps reach this length.
     assert_eq!(verdict("p90", 19_000.0), LimitVerdict::Pass);
-    // All gaps are longer.
+    // All gaps are longer than this limit.
     assert_eq!(verdict("p90", 8_000.0), LimitVerdict::Fail);
     let (judged, open) = judge(limit("p99.999", 19_000.0), |_, _| {});
     assert_eq!(judged.verdict, LimitVerdict::CannotTell);
@@ -116,8 +116,8 @@ fn a_percentile_needs_its_values() {
     else {
         panic!("{:?}", open.reasons);
     };
-    // If none of n values is above, the part above is below 4.6 / n, with an error of one in a
-    // hundred.
+    // If none of n values is above the limit, less than 4.6 / n of all values are above it. This is
+    // wrong with the probability 1 %.
     assert!(count == 500 && needed > 460_000, "{count} {needed}");
     // The run has 50 gaps a second.
     let ask_for_s = judged.ask_for_ns.unwrap() / SECOND_NS;
@@ -143,7 +143,7 @@ fn what_was_lost_may_have_been_above() {
         judge(limit("max", 9_000.0), lose).0.verdict,
         LimitVerdict::Fail
     );
-    // 3 of 503 gaps are less than one in ten, however long they were.
+    // 3 of 503 gaps are less than 10 %, however long the lost gaps were.
     assert_eq!(
         judge(limit("p90", 19_000.0), lose).0.verdict,
         LimitVerdict::Pass
@@ -155,8 +155,8 @@ fn what_was_lost_may_have_been_above() {
     );
 }
 
-/// If records with names are lost, their time has no owner. This machine cannot see the layer below
-/// it.
+/// If records with names are lost, the owner of their time is unknown. This machine cannot see the
+/// time that its hypervisor takes.
 #[test]
 fn who_was_lost_may_be_anybody() {
     for name in ["thread", "irq", "thread by x*"] {
@@ -171,13 +171,13 @@ fn who_was_lost_may_be_anybody() {
                 panic!("{name} {kind:?}: {open:?}");
             };
             assert_eq!(booked_as, &[Share::HvOrHw]);
-            // No one can have had more than all of the time.
+            // The upper bound is at most the time of all gaps.
             assert_eq!(
                 judge(limit(name, 0.1), lose).0.verdict,
                 LimitVerdict::Pass,
                 "{name}"
             );
-            // These losses lose no gaps.
+            // No gap is lost with these records.
             assert_eq!(
                 judge(limit("max", 19_000.0), lose).0.verdict,
                 LimitVerdict::Pass
@@ -293,8 +293,8 @@ fn what_was_not_measured_keeps_nothing() {
     assert!(of_limit.contains(&Hidden::BelowObserved), "{judged:?}");
 }
 
-/// After that moment the workload's clock cannot be trusted: no limit is kept, but a broken limit
-/// stays broken.
+/// The workload's clock cannot be trusted after the clock went back. So no limit is kept, but a
+/// broken limit stays broken.
 #[test]
 fn a_clock_that_went_back_keeps_nothing() {
     let go_back = |_: &mut RunFacts, events: &mut Vec<Event>| {
@@ -326,7 +326,7 @@ fn a_clock_that_went_back_keeps_nothing() {
     assert_eq!(judged.verdict, LimitVerdict::Fail);
 }
 
-/// An activity that arrives after its time was explained is in no share.
+/// An activity that arrives after its time was explained is added to no share.
 #[test]
 fn what_was_told_late_may_be_anybodys() {
     let tell_late = |_: &mut RunFacts, events: &mut Vec<Event>| {
@@ -346,15 +346,15 @@ fn what_was_told_late_may_be_anybodys() {
         };
         assert_eq!(booked_as, &[Share::HvOrHw]);
     }
-    // No gap was late.
+    // Only the activity was late, not a gap.
     assert_eq!(
         judge(limit("max", 19_000.0), tell_late).0.verdict,
         LimitVerdict::Pass
     );
 }
 
-/// If others had part in exits, KVM's part of them may also belong to the host, until enough exits
-/// without others show KVM's usual time.
+/// If an exit contains time of others, KVM's part of the exit may also belong to the host. Enough
+/// exits without time of others show KVM's usual time.
 #[test]
 fn what_nothing_bounds_of_kvm_may_be_the_hosts() {
     const EXIT_NS: u64 = 8_000;
@@ -398,7 +398,7 @@ fn what_nothing_bounds_of_kvm_may_be_the_hosts() {
         let judged = judge_run(&facts, &events, &budget);
         (judged.verdict, judged.judgements[0].clone())
     };
-    // The time is counted for KVM, but not certain.
+    // The time is counted for KVM, but may belong to others.
     let (verdict, judgement) = judge("kvm", percent(EXIT_NS - IRQ_NS) * 0.5);
     let value = judgement.value.unwrap();
     assert!(
@@ -407,7 +407,7 @@ fn what_nothing_bounds_of_kvm_may_be_the_hosts() {
     );
     assert_eq!(verdict, LimitVerdict::CannotTell, "{judgement:?}");
     assert_eq!(judge("kvm", percent(EXIT_NS + 400)).0, LimitVerdict::Pass);
-    // The interrupt certainly had its own time, and perhaps all of KVM's.
+    // The interrupt took at least its own time, and at most KVM's time in addition.
     assert_eq!(
         judge("host_irq", percent(IRQ_NS) * 0.5).0,
         LimitVerdict::Fail
@@ -443,7 +443,8 @@ fn a_run_that_was_cut_off_keeps_nothing() {
     assert_eq!(judged.verdict, LimitVerdict::Fail);
 }
 
-/// A short gap is missed while another gap is written: 10,000 cycles, here of a nanosecond each.
+/// A short gap is missed while the thread writes another gap. Writing takes 10,000 cycles, which
+/// are 10,000 ns here.
 #[test]
 fn a_limit_below_what_writing_takes_is_not_kept() {
     let nothing = |_: &mut RunFacts, events: &mut Vec<Event>| {
@@ -461,7 +462,8 @@ fn a_limit_below_what_writing_takes_is_not_kept() {
     );
 }
 
-/// Gaps in the unmeasured part of each period are unknown, but the rate of long gaps is known.
+/// Gaps in the unmeasured part of each period are unknown. The rate of long gaps is known from the
+/// measured part.
 #[test]
 fn a_run_that_pauses_keeps_no_maximum() {
     let pause = |facts: &mut RunFacts, _: &mut Vec<Event>| {
@@ -492,7 +494,7 @@ fn a_run_that_had_company_warns() {
 
 #[test]
 fn somebody_has_what_is_booked_to_their_name_and_maybe_what_nobody_is_named_for() {
-    // One task has 8 us of a gap, in the middle of a tick without other gaps.
+    // A task takes 8 us of one gap, in the middle of a period without other gaps.
     let run_of_task = |_: &mut RunFacts, events: &mut Vec<Event>| {
         let (begin, end) = (1_000_000, 1_010_000);
         let task = activity(ActivityKind::Thread, begin + 1_000, begin + 9_000, 0);
@@ -522,7 +524,7 @@ fn somebody_has_what_is_booked_to_their_name_and_maybe_what_nobody_is_named_for(
         (other.verdict, judgement.value),
         (LimitVerdict::Pass, Some(0.0))
     );
-    // The owner of the hypervisor's part is unknown here.
+    // The task may have caused some of the hypervisor's time, whose owner is unknown.
     let (anybody, judgement) = judge(limit("by kworker/*", percent * 1.01), run_of_task);
     assert_eq!(anybody.verdict, LimitVerdict::CannotTell);
     let [Reason::MayBe { booked_as, .. }, ..] = &judgement.reasons[..] else {

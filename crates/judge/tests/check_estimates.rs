@@ -6,8 +6,8 @@ use vmnoise_judge::check::{Budget, BudgetLimitResult, LimitVerdict, Reason};
 
 use crate::check::{SECOND_NS, judge_run, limit};
 
-/// Makes gaps of these lengths on each of two CPUs, one in each tick of 20 ms, for this number of
-/// seconds.
+/// Makes a run of this number of seconds on two CPUs. In each period of 20 ms, each CPU has one
+/// gap. `length_ns` returns the gap's length for a CPU and the period's number.
 fn on_cpus(seconds: u64, length_ns: impl Fn(u32, u64) -> u64) -> (RunFacts, Vec<Event>) {
     const CPUS: [u32; 2] = [1, 2];
     const TICK_NS: u64 = SECOND_NS / 50;
@@ -52,7 +52,8 @@ fn judged_on_cpus(
     judge_run(&facts, &events, &budget).judgements[0].clone()
 }
 
-/// One CPU loses 7 %, and the other almost nothing. A limit between half of that and 7 % is broken.
+/// One CPU loses 7 % of its time, and the other almost nothing. The average is half of this, so a
+/// limit between half and 7 % is broken on one CPU only.
 #[test]
 fn the_worst_cpu_decides() {
     let length_ns = |cpu: u32, _| if cpu == 2 { 1_400_000 } else { 2_000 };
@@ -72,10 +73,11 @@ fn the_worst_cpu_decides() {
     }
 }
 
-/// With more short gaps, the long ones are a smaller part of all gaps, but not fewer per second.
+/// More short gaps make the long gaps a smaller part of all gaps. The rate of long gaps per second
+/// stays the same.
 #[test]
 fn a_rate_is_not_kept_by_more_short_gaps() {
-    // One gap in 25 is long: two per second.
+    // Two gaps per second are long: one in 25.
     let few = |_, nth: u64| if nth % 25 == 3 { 100_000 } else { 2_000 };
     assert_eq!(
         judged_on_cpus("gaps>50us", 1.0, 60, few).verdict,
@@ -90,12 +92,12 @@ fn a_rate_is_not_kept_by_more_short_gaps() {
     assert_eq!(kept.value.map(f64::round), Some(2.0));
 }
 
-/// A short run without long gaps may have missed bursts of them. A long run excludes this.
+/// A short run without long gaps may have missed bursts. A long run excludes them.
 #[test]
 fn a_short_run_without_long_gaps_does_not_exclude_bursts_of_them() {
     let short = |_, _| 2_000;
-    // 20 s on a CPU are 200 cells of 100 ms. Without a bad cell, ln 200 / 200 = 2.6 % of all cells
-    // may be bad. p99 allows 1 %.
+    // 20 s on a CPU are 200 cells of 100 ms. If none of them is bad, up to -ln(1/200) / 200 = 2.6 %
+    // of all cells may be bad. p99 allows 1 %.
     let judgement = judged_on_cpus("p99", 50_000.0, 20, short);
     let [
         Reason::Unmet {
@@ -107,7 +109,8 @@ fn a_short_run_without_long_gaps_does_not_exclude_bursts_of_them() {
     else {
         panic!("{judgement:?}");
     };
-    // Each of two CPUs has a risk of one in 200: -ln 200 / ln 0.99 = 527 cells of 100 ms.
+    // The risk of 1 % is divided between two CPUs: -ln 200 / ln 0.99 = 527 cells of 100 ms are
+    // needed.
     assert!((50..60).contains(&(needed_ns / SECOND_NS)), "{needed_ns}");
     let kept = judged_on_cpus("p99", 50_000.0, 60, short);
     assert_eq!(kept.verdict, LimitVerdict::Pass, "{kept:?}");

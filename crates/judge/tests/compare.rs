@@ -1,4 +1,4 @@
-//! Comparison of two runs: a difference that was made is found, and chance is not.
+//! Comparison of two runs: an added difference is found, and chance is not taken for a difference.
 
 use vmnoise_events::fixtures::by_hand::{anchor, finish, gap, polling_in_a_machine};
 use vmnoise_events::{CpuTally, Event, Gap, Share};
@@ -22,8 +22,8 @@ impl Numbers {
     }
 }
 
-/// Returns ten seconds with a gap of 5 to 15 us in each tick. The steal clock takes `steal_ns` of
-/// each gap.
+/// Returns a run of ten seconds with one gap of 5 to 15 us in each period of 20 ms. Each gap is
+/// longer by `steal_ns` of steal time.
 pub fn run(seed: u64, steal_ns: u64) -> Vec<Event> {
     let mut numbers = Numbers(seed);
     let mut events = vec![anchor(0), Event::Watermark(0)];
@@ -81,7 +81,7 @@ fn windows_add_up_to_their_run() {
     assert_eq!(sum(|window| window.noise_ns), found.whole.noise_ns);
     let longest = found.windows.iter().map(|window| window.max_gap_ns).max();
     assert_eq!(longest, Some(found.whole.max_gap_ns));
-    // A window knows the same figures as the run.
+    // A window has the same known figures as the run.
     let steal = |window: &Window| window.share_ns(Share::Steal);
     assert_eq!(steal(&found.whole), Some(0));
     assert_eq!(found.whole.share_ns(Share::Hw), None);
@@ -92,7 +92,7 @@ fn what_was_added_is_found_with_its_size() {
     const ADDED_NS: u64 = 20_000;
     let rows = compare(&sample(&run(3, 0), 1), &sample(&run(4, ADDED_NS), 1));
     let of = |figure| rows.iter().find(|row| row.figure == figure).unwrap();
-    // Each of 50 gaps a second is longer by this.
+    // Each of the 50 gaps per second is longer by `ADDED_NS`.
     let percent = 50.0 * ADDED_NS as f64 * 100.0 / SECOND_NS as f64;
     for figure in [ComparedFigure::Noise, ComparedFigure::Share(Share::Steal)] {
         let row = of(figure);
@@ -101,7 +101,7 @@ fn what_was_added_is_found_with_its_size() {
         let shift = row.shift.unwrap();
         assert!((shift - percent).abs() < percent / 5.0, "{row:?}");
     }
-    // The number of gaps, and the rest of each gap, are the same.
+    // The number of gaps, and the time of each gap apart from steal time, do not change.
     for figure in [ComparedFigure::Gaps, ComparedFigure::Share(Share::HvOrHw)] {
         let row = of(figure);
         assert_eq!(row.verdict, ComparisonVerdict::NotShown, "{row:?}");
@@ -123,7 +123,7 @@ fn gaps_below_the_threshold_are_in_no_figure() {
     assert_eq!(some.figure(&longest), all.figure(&longest));
 }
 
-/// At most one comparison in a hundred should be wrong; twice that cannot be chance.
+/// At most 1 % of comparisons should be wrong. The test allows 2 %.
 #[test]
 fn two_runs_of_one_kind_are_seldom_called_different() {
     let samples: Vec<RunFigures> = (100..160).map(|seed| sample(&run(seed, 0), 1)).collect();

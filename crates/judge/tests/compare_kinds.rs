@@ -1,4 +1,4 @@
-//! Comparisons of wake-ups and of exits: a difference that was made is found, and nothing else.
+//! Comparisons of wake-ups and of exits: an added difference is found, and no other difference.
 
 use vmnoise_events::fixtures::by_hand::{
     CPUID, IO, activity, anchor, facts, finish, of_tasks, source, vcpu, vcpu_facts,
@@ -23,8 +23,8 @@ fn scattered(seed: u64, nth: u64) -> u64 {
     (mixed ^ mixed >> 29).wrapping_mul(0xbf58_476d_1ce4_e5b9) >> 40 & 1_023
 }
 
-/// Measures ten seconds of a task on CPU 1. At each wake-up `hog` holds it up for `held_ns` after
-/// its interrupt.
+/// Measures a task on CPU 1 for ten seconds. At each wake-up, the thread `hog` delays the task for
+/// `held_ns` after the timer's interrupt.
 fn wakeups(seed: u64, held_ns: u64) -> RunFigures {
     let mut events = vec![anchor(0), source(0, "hog:7"), Event::Watermark(0)];
     for nth in 1..10 * SECOND_NS / PERIOD_NS {
@@ -72,7 +72,8 @@ fn a_task_that_holds_up_wake_ups_is_found_behind_the_interrupt() {
     for context in [LatencyContext::Thread, LatencyContext::User] {
         let row = of(ComparedFigure::Latency(context, 5_000));
         assert_eq!(row.verdict, ComparisonVerdict::Different, "{row:?}");
-        // The median of a window is exact to the 1,024 ns of scatter, and to three digits.
+        // The median of a window is off by at most the 1,024 ns of random scatter, and is rounded
+        // to three digits.
         let shift_ns = row.shift.unwrap();
         assert!((shift_ns - HELD_NS as f64).abs() < 1_100.0, "{row:?}");
     }
@@ -103,8 +104,8 @@ fn windows_in_which_nobody_woke_up_are_none() {
     );
 }
 
-/// Measures twenty seconds of a host. Each second has `count` exits of 3 us for CPUID, and `of_io`
-/// exits for I/O. Each of the latter is in the bucket from 10,240 to 12,287 ns.
+/// Measures a host for twenty seconds. Each second has `count` exits of 3 us for CPUID, and `of_io`
+/// exits for I/O in the bucket from 10,240 to 12,287 ns.
 fn exits(seed: u64, of_io: u64, filter: ExitFilter) -> RunFigures {
     let facts = RunFacts {
         options: RunOptions {
@@ -168,7 +169,7 @@ fn a_reason_that_became_more_frequent_is_found_and_no_other() {
     for figure in ComparedFigure::of_reason(&"cpuid".into()) {
         assert_eq!(of(figure).verdict, ComparisonVerdict::NotShown);
     }
-    // Each exit is as long as before.
+    // The length of each exit stays the same.
     let longest = of(ComparedFigure::Reason("io".into(), OfReason::Max));
     assert_eq!(
         (longest.first, longest.second),
@@ -202,7 +203,7 @@ fn nothing_is_known_of_reasons_that_were_not_asked_for() {
     let of_cpuid = ComparedFigure::Reason("cpuid".into(), OfReason::Exits);
     assert_eq!(found.figure(&of_cpuid), None);
     assert!(found.figure(&ComparedFigure::Reason("io".into(), OfReason::Exits)) > Some(0.0));
-    // A selected reason that did not occur has 0 exits.
+    // A selected reason without exits has the figure 0.
     let of_hlt = ComparedFigure::Reason("hlt".into(), OfReason::Exits);
     assert_eq!(
         (found.figure(&of_hlt), all.figure(&of_hlt)),

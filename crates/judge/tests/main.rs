@@ -1,4 +1,4 @@
-//! Verdicts on streams that were made by hand.
+//! Verdicts on streams of events that the tests make up.
 #![allow(clippy::unwrap_used)] // A failed `unwrap` fails the test.
 
 mod blind;

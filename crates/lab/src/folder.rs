@@ -1,10 +1,10 @@
-//! Results of a run: a folder with its scenario, and a folder for each finished cell.
+//! Folder with the results of a run. It has a subfolder for each finished cell.
 //!
 //! - `scenario.toml`: text of the scenario
-//! - `CELL/cell.json`: end of the cell, and its figures
+//! - `CELL/cell.json`: result of the cell, with its figures
 //! - `CELL/*.vmn`: recordings
-//! - `CELL/measured-*.json`: output of cyclictest, or of vmnoise's own guest
-//! - `CELL/console.txt`: console of its machines
+//! - `CELL/measured-*.json`: output of cyclictest or of vmnoise's own guest
+//! - `CELL/console.txt`: console output of the cell's machines
 
 use std::fs;
 use std::io::Write;
@@ -21,31 +21,31 @@ use crate::scenario::Scenario;
 const SCENARIO: &str = "scenario.toml";
 const CELL: &str = "cell.json";
 
-/// End of a cell.
+/// Result of a cell that has finished.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CellEnd {
     /// Name of the cell.
     pub cell: String,
-    /// Environment of the cell.
+    /// Environment in which the cell ran.
     pub accel: Accel,
-    /// Machine of the cell, if it was a real one.
+    /// Machine on which the cell ran; `None` for emulated machines.
     pub machine: Option<BootedMachine>,
-    /// Seed of everything random.
+    /// Seed of all random numbers.
     pub seed: u64,
-    /// Version of the measuring programs, with a digest that distinguishes two builds of `vmnoise`.
+    /// Version of vmnoise, with a digest that distinguishes two builds.
     pub version: String,
-    /// Time for the cell on this machine, in ms.
+    /// Time that the cell took, in ms.
     pub took_ms: u64,
-    /// Commands that were run, each with its side.
+    /// Commands of the cell. Each begins with the name of the machine that ran it.
     pub commands: Vec<String>,
     /// Figures of each repetition; empty if the cell failed.
     pub repetitions: Vec<RepetitionFigures>,
-    /// Reason of a failure, with the end of the console.
+    /// Reason of a failure, with the end of the console; `None` if the cell succeeded.
     pub failure: Option<String>,
 }
 
 impl CellEnd {
-    /// Describes environment, seed and version in words.
+    /// Describes the environment, the seed and the version in words.
     pub fn made_with(&self) -> String {
         let machine = self.machine.as_ref().map(BootedMachine::words);
         let machine = machine.map_or(String::new(), |machine| format!(" ({machine})"));
@@ -56,7 +56,7 @@ impl CellEnd {
     }
 }
 
-/// Folder of a run.
+/// Folder with the results of a run.
 #[derive(Debug, Clone)]
 pub struct Folder {
     path: PathBuf,
@@ -65,10 +65,11 @@ pub struct Folder {
 }
 
 impl Folder {
-    /// Creates a folder for this scenario, or opens the existing one with the same scenario.
+    /// Creates a folder for this scenario. If the folder exists with the same scenario, opens the
+    /// folder.
     ///
     /// # Errors
-    /// If the folder holds another scenario, or cannot be written.
+    /// If the folder has another scenario, or cannot be written.
     pub fn create(path: &Path, text: &str) -> Result<Folder> {
         let place = || path.display().to_string();
         fs::create_dir_all(path).with_context(place)?;
@@ -84,10 +85,10 @@ impl Folder {
         Folder::open(path)
     }
 
-    /// Opens the folder that a run has written.
+    /// Opens the folder of an earlier run.
     ///
     /// # Errors
-    /// If there is none.
+    /// If the folder has no readable scenario.
     pub fn open(path: &Path) -> Result<Folder> {
         let file = path.join(SCENARIO);
         let text = fs::read_to_string(&file).with_context(|| {
@@ -106,16 +107,16 @@ impl Folder {
     /// Returns the text of the scenario.
     ///
     /// # Errors
-    /// If it cannot be read.
+    /// If the text cannot be read.
     pub fn text(&self) -> Result<String> {
         let file = self.path.join(SCENARIO);
         fs::read_to_string(&file).with_context(|| file.display().to_string())
     }
 
-    /// Returns the end of a cell; `None` if the cell did not finish.
+    /// Returns the result of a cell; `None` if the cell has not finished.
     ///
     /// # Errors
-    /// If it cannot be read.
+    /// If the result cannot be read.
     pub fn ended(&self, cell: &str) -> Result<Option<CellEnd>> {
         let file = self.cell(cell).join(CELL);
         let place = || file.display().to_string();
@@ -126,11 +127,11 @@ impl Folder {
         }
     }
 
-    /// Writes a cell's files into its folder, recordings first, and returns the folder. The cell
-    /// counts as finished only after [`end`](Self::end).
+    /// Writes files into a cell's folder, and returns the path of this folder. The cell counts as
+    /// finished only after [`end`](Self::end).
     ///
     /// # Errors
-    /// If they cannot be written.
+    /// If the files cannot be written.
     pub fn keep(&self, cell: &str, files: &[(String, Vec<u8>)]) -> Result<PathBuf> {
         let folder = self.cell(cell);
         fs::create_dir_all(&folder).with_context(|| folder.display().to_string())?;
@@ -140,21 +141,21 @@ impl Folder {
         Ok(folder)
     }
 
-    /// Stores the end of a cell.
+    /// Stores the result of a cell, which marks the cell as finished.
     ///
     /// # Errors
-    /// If it cannot be written.
+    /// If the result cannot be written.
     pub fn end(&self, ended: &CellEnd) -> Result<()> {
         let mut text = serde_json::to_vec_pretty(ended)?;
         text.push(b'\n');
         self.keep(&ended.cell, &[(CELL.to_owned(), text)]).map(drop)
     }
 
-    /// Copies the cells that another run of the same scenario has measured, except failed ones and
-    /// those that are measured here. Returns their number.
+    /// Copies cells from the folder of another run. Leaves out failed cells, and cells that this
+    /// folder already has. Returns the number of copied cells.
     ///
     /// # Errors
-    /// If the other folder has another scenario, or if files cannot be copied.
+    /// If the other folder has another scenario, or if a file cannot be copied.
     pub fn take(&self, other: &Folder) -> Result<usize> {
         if self.scenario != other.scenario {
             bail!(
@@ -177,7 +178,7 @@ impl Folder {
         Ok(taken)
     }
 
-    /// Copies a cell; the file with its end comes last.
+    /// Copies a cell's files. The file with its result is copied last.
     fn copy(&self, cell: &str, other: &Folder) -> Result<()> {
         let from = other.cell(cell);
         let mut files: Vec<PathBuf> = fs::read_dir(&from)?
@@ -197,7 +198,7 @@ impl Folder {
     }
 }
 
-/// Writes a file whole or not at all.
+/// Replaces a file. Other programs see either the old or the new content.
 fn replace(path: &Path, bytes: &[u8]) -> Result<()> {
     let place = || path.display().to_string();
     let folder = path.parent().context("a file in no folder")?;

@@ -1,18 +1,18 @@
-//! Xen below a Dom0 as `xl` describes it: its version, and the CPUs of the machine that Dom0 may
-//! use.
+//! Describes the running Xen from the output of `xl`: its version, its scheduler, and the physical
+//! CPUs that Dom0 may use.
 
 use serde::{Deserialize, Serialize};
 
-/// Running Xen.
+/// The running Xen.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Xen {
-    /// Version, such as `4.17.5`.
+    /// Version of Xen, such as `4.17.5`.
     pub version: String,
-    /// Name of the scheduler.
+    /// Name of Xen's scheduler.
     pub scheduler: String,
-    /// CPUs of the machine.
+    /// Physical CPUs of the machine.
     pub cpus: Vec<u32>,
-    /// For each vCPU of Dom0, the CPUs of the machine that it may run on, as `xl` prints them: `2`,
+    /// For each vCPU of Dom0: the physical CPUs on which it may run, in the format of `xl`: `2`,
     /// `0-1,3` or `all`.
     pub dom0: Vec<String>,
 }
@@ -28,8 +28,8 @@ impl Xen {
         }
     }
 
-    /// Returns the CPU of the machine for a guest's vCPU: the last one that Dom0 never runs on. On
-    /// a machine with one CPU, all share that one.
+    /// Returns the physical CPU for a guest's vCPU: the last one on which Dom0 never runs. If the
+    /// machine has one CPU, returns this CPU, which Dom0 uses too. `None` if no CPU is free.
     pub fn guest_cpu(&self) -> Option<u32> {
         if let [only] = self.cpus[..] {
             return Some(only);
@@ -50,13 +50,13 @@ impl Xen {
         )
     }
 
-    /// Returns whether a guest shares the only CPU with Dom0.
+    /// Returns whether the machine has one CPU, which a guest shares with Dom0.
     pub fn has_one_cpu(&self) -> bool {
         self.cpus.len() == 1
     }
 }
 
-/// Returns the memory that no domain uses, in MiB, if `xl info` reports it.
+/// Returns the memory that no domain uses, in MiB; `None` if `xl info` does not report it.
 pub fn free_mib(info: &str) -> Option<u32> {
     value(info, "free_memory")?.parse().ok()
 }
@@ -67,9 +67,9 @@ fn value<'a>(info: &'a str, key: &str) -> Option<&'a str> {
     Some(value.trim())
 }
 
-/// Returns the CPUs of the machine. If all are online, their number is enough. Otherwise they are
-/// the lines below `cpu_topology` and a title, such as ` 3:  1  0  0`. A CPU without information on
-/// its cores has no line.
+/// Returns the physical CPUs that are online. If all are online, their number is enough. Otherwise
+/// the CPUs are the lines below `cpu_topology` and a title, such as ` 3:  1  0  0`. A CPU without
+/// known cores has no line.
 fn cpus(info: &str) -> Vec<u32> {
     let number = |key| value(info, key)?.parse::<u32>().ok();
     match (number("nr_cpus"), number("max_cpu_id")) {
@@ -83,8 +83,8 @@ fn cpus(info: &str) -> Vec<u32> {
     }
 }
 
-/// Returns the hard affinities, from lines such as `Domain-0 0 3 3 r-- 13.2 3 / all`: name, domain,
-/// vCPU, CPU, state, seconds, hard and soft affinity.
+/// Returns the hard affinity of each vCPU. The lines are like `Domain-0 0 3 3 r-- 13.2 3 / all`:
+/// name, domain, vCPU, CPU, state, seconds, hard affinity, soft affinity.
 fn affinities(vcpus: &str) -> Vec<String> {
     let affinity = |line: &str| {
         let (before, _) = line.rsplit_once(" / ")?;
@@ -97,7 +97,7 @@ fn affinities(vcpus: &str) -> Vec<String> {
     vcpus.lines().filter_map(affinity).collect()
 }
 
-/// Returns whether a list of CPUs contains this one; unknown text may contain any.
+/// Returns whether a list of CPUs contains `cpu`. An unknown text is assumed to contain every CPU.
 fn has(list: &str, cpu: u32) -> bool {
     list.split(',').any(|range| {
         let (first, last) = range.split_once('-').unwrap_or((range, range));
@@ -119,7 +119,7 @@ mod tests {
         info_with(cpus, &cpus.iter().map(cpu).collect::<String>())
     }
 
-    /// Returns the output of Xen 4.17.
+    /// Returns the output of `xl info -n` of Xen 4.17 with these CPUs.
     fn info_with(cpus: &[u32], topology: &str) -> String {
         format!(
             "host                   : dom0\nnr_cpus                : {}\nmax_cpu_id             : {}\n\
@@ -132,7 +132,8 @@ mod tests {
         )
     }
 
-    /// Returns a Xen with these CPUs, and a Dom0 whose vCPUs may use these lists.
+    /// Returns a Xen with these physical CPUs. Each vCPU of Dom0 may run on one of the lists in
+    /// `dom0`.
     fn xen(cpus: &[u32], dom0: &[&str]) -> Xen {
         let vcpu = |(number, list): (usize, &&str)| {
             format!(

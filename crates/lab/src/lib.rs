@@ -1,6 +1,6 @@
-//! Repetition of the papers' experiments on KVM and Xen: scenarios as data, cells in emulation, on
-//! a host of KVM or in a Dom0 of Xen, and reports that compare the measured figures with the
-//! papers'.
+//! Repeats the papers' experiments on KVM and Xen. An experiment is described by a scenario, whose
+//! combinations of settings are called cells. Cells run in emulation, on a host of KVM, or in a
+//! Dom0 of Xen. Reports compare the measured figures with those of the papers.
 #![forbid(unsafe_code)]
 
 pub mod accel;

@@ -1,6 +1,6 @@
-//! Scenarios that come with the program.
+//! Scenarios that are part of the program.
 
-/// Names and texts of all scenarios.
+/// Name and text of each scenario.
 pub const ALL: [(&str, &str); 18] = [
     ("kvm-and-xen", include_str!("../scenarios/kvm-and-xen.toml")),
     (
@@ -46,7 +46,7 @@ pub const ALL: [(&str, &str); 18] = [
     ("net-rx-tail", include_str!("../scenarios/net-rx-tail.toml")),
 ];
 
-/// Returns the text of the scenario with this name.
+/// Returns the text of the scenario with this name; `None` if there is none.
 pub fn text(name: &str) -> Option<&'static str> {
     let mut all = ALL.iter();
     all.find_map(|(known, text)| (*known == name).then_some(*text))

@@ -1,24 +1,24 @@
-//! Real machine of a cell. It is stored with the cell, because folders of several machines can be
-//! merged.
+//! Description of a real machine. The description is stored with each cell, because results from
+//! several machines can be merged.
 
 use serde::{Deserialize, Serialize};
 
 use crate::hypervisor::Xen;
 
-/// Machine, and the system that was booted on it.
+/// A machine, and the system that was booted on it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct BootedMachine {
-    /// Model of its CPU.
+    /// Model of the machine's CPUs.
     pub cpu: String,
-    /// Kernel release (`uname -r`) of the host or of Dom0.
+    /// Release of the kernel (`uname -r`) of the host or of Dom0.
     pub kernel: String,
-    /// Xen below Dom0.
+    /// Xen below Dom0; `None` without Xen.
     pub xen: Option<Xen>,
 }
 
 impl BootedMachine {
-    /// Returns whether both may be the same machine, with another kernel or hypervisor. Two
-    /// machines of one model cannot be distinguished.
+    /// Returns whether `self` and `other` may be the same machine, perhaps with another kernel or
+    /// hypervisor. Two machines with the same CPU model cannot be distinguished.
     pub fn can_be(&self, other: &BootedMachine) -> bool {
         self.cpu == other.cpu
     }

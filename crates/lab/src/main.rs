@@ -1,4 +1,4 @@
-//! `vmnoise-lab`: the papers' experiments, one command for each.
+//! `vmnoise-lab`: repeats the papers' experiments.
 #![forbid(unsafe_code)]
 
 mod arguments;
@@ -52,7 +52,7 @@ fn dispatch(command: LabCommand) -> Result<()> {
     }
 }
 
-/// Prints to stdout; a reader that has closed it is no error.
+/// Prints to stdout. A closed pipe is not an error.
 fn print(text: &str) -> Result<()> {
     match io::stdout().write_all(text.as_bytes()) {
         Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(error.into()),
@@ -69,7 +69,7 @@ fn list() -> Result<String> {
     Ok(lines)
 }
 
-/// Reads a scenario by its name or from its file; returns the text and the scenario.
+/// Reads a scenario by its name or from a file. Returns its text, and the parsed scenario.
 fn read(scenario: &str) -> Result<(String, Scenario)> {
     if let Some(text) = library::text(scenario) {
         return Ok((text.to_owned(), Scenario::parse(text)?));
@@ -157,7 +157,7 @@ fn measure(arguments: &LabRunArguments) -> Result<()> {
     Ok(())
 }
 
-/// Checks the programs that every cell needs, before time is spent.
+/// Checks that the programs that every cell needs are available, before a run spends time.
 fn ready(place: &CellPlace) -> Result<()> {
     ensure!(
         vmnoise_labs::find_binary().is_some(),

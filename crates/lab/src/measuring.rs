@@ -1,4 +1,4 @@
-//! Programs that measure in all environments, and their results.
+//! Commands and results of the measuring programs, for all environments.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -10,43 +10,43 @@ use crate::scenario::{
     Cell, CellKernel, CellPolicy, CellWorkload, GuestExercise, Hypervisor, Load, Measure,
 };
 
-/// First or only command of a guest; its end shows that the guest is up.
+/// First or only command of a guest. After its end, the guest counts as booted.
 pub(crate) const THERE: &str = "vmnoise --version";
 
-/// Recording of a guest's host.
+/// File name of the recording that a guest's host makes.
 pub const HOST: &str = "host.vmn";
 
-/// Program of rt-tests.
+/// Name of the program cyclictest (rt-tests).
 pub const CYCLICTEST: &str = "cyclictest";
-/// Longest latency with a counter of its own, in nanoseconds: four periods of the papers.
-/// cyclictest has a counter for each nanosecond, and writes all of them at the end.
+/// Longest latency that cyclictest counts, in nanoseconds: four periods of the papers. cyclictest
+/// has a counter for each nanosecond, and writes all counters at the end.
 const REACH_NS: u32 = 200_000;
 
-/// Cell that is to be measured.
+/// A cell to measure, and how to measure it.
 #[derive(Debug, Clone, Copy)]
 pub struct Job<'a> {
-    /// Cell.
+    /// The cell to measure.
     pub cell: &'a Cell,
-    /// Workload, duration and repetitions.
+    /// Program, duration and repetitions of the measurement.
     pub measure: &'a Measure,
-    /// Seed of everything random, if time is virtual.
+    /// Seed of all random numbers, if time is virtual.
     pub seed: u64,
-    /// Flag that becomes true when the user ends the run.
+    /// Flag that is set when the user ends the run.
     pub asked_to_end: &'a Arc<AtomicBool>,
 }
 
-/// Results of one cell.
+/// Recordings and other results of one cell.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Brought {
-    /// Recordings, by the names of their files.
+    /// Name and content of each recording.
     pub recordings: Vec<(String, Vec<u8>)>,
-    /// Consoles of its machines.
+    /// Console output of the cell's machines.
     pub console: String,
-    /// Commands that were run, each with its side.
+    /// Commands of the cell. Each begins with the name of the machine that ran it.
     pub commands: Vec<String>,
 }
 
-/// Returns the names of the files that all repetitions of a cell write: recordings, or outputs of
+/// Returns the names of the files that a cell's repetitions write: recordings, or outputs of
 /// cyclictest.
 pub fn files(cell: &Cell, measure: &Measure) -> impl Iterator<Item = String> + use<> {
     let ending = match cell.workload {
@@ -56,24 +56,24 @@ pub fn files(cell: &Cell, measure: &Measure) -> impl Iterator<Item = String> + u
     (1..=measure.repeat).map(move |repetition| format!("measured-{repetition}.{ending}"))
 }
 
-/// Returns the name of the file with the output of the program that made a recording.
+/// Returns the name of the file for the output of the program that makes this recording.
 pub fn said(recording: &str) -> String {
     recording.replace(".vmn", ".json")
 }
 
-/// Returns the paths of these files in a machine that was booted for the cell.
+/// Returns the paths of the files from [`files`] in the machine that measures the cell.
 pub(crate) fn inside(cell: &Cell, measure: &Measure) -> impl Iterator<Item = String> + use<> {
     files(cell, measure).map(|file| format!("/tmp/{file}"))
 }
 
-/// Returns why this cannot be measured in any environment, if so.
+/// Returns the reason why this cell can be measured in no environment; `None` if it can.
 pub(crate) fn refusal(cell: &Cell, measure: &Measure) -> Option<&'static str> {
     let (period_ns, duration_ns) = (cell.period.ns(), measure.duration.ns());
     match cell.workload {
         CellWorkload::Cyclictest if period_ns == 0 || !period_ns.is_multiple_of(1000) => Some(
             "cyclictest takes its `period` in microseconds: make it a whole number of them, at least one",
         ),
-        // cyclictest takes 0 periods as no end.
+        // cyclictest would never end with 0 periods.
         CellWorkload::Cyclictest if duration_ns < period_ns => {
             Some("cyclictest counts whole periods: make `duration` at least one `period`")
         }
@@ -84,11 +84,11 @@ pub(crate) fn refusal(cell: &Cell, measure: &Measure) -> Option<&'static str> {
     }
 }
 
-/// Returns the command that measures once and records to `output`.
+/// Returns the command that measures once, and records to `output`.
 pub(crate) fn command(cell: &Cell, measure: &Measure, output: &str) -> String {
     let duration = measure.duration;
     let period = cell.period;
-    // Policy in the syntax of `-P`.
+    // Policy in the format of the option `-P`.
     let policy = match cell.policy {
         CellPolicy::Usual => "",
         CellPolicy::Other => " -P o:0",
@@ -120,14 +120,14 @@ pub(crate) fn command(cell: &Cell, measure: &Measure, output: &str) -> String {
     }
 }
 
-/// Returns the commands that start the load of an emulated machine; it continues during the later
-/// commands.
+/// Returns the commands that start the load of an emulated machine. The load continues during the
+/// later commands.
 pub(crate) fn load(cell: &Cell) -> Vec<String> {
     match cell.load {
         Load::SystemCalls => vec!["& lab-disturb calls 0".to_owned()],
         Load::Bursts => vec!["& lab-disturb turns 0 1000 10007 /tmp/turns".to_owned()],
         Load::Network => vec!["lab-network storm".to_owned()],
-        // stress-ng takes long to start.
+        // stress-ng takes a while to start, so a command waits until it works.
         Load::StressNg => {
             let begins = format!("& {}", stress_ng::command(0, "/tmp"));
             [begins].into_iter().chain(load_works(cell)).collect()
@@ -136,8 +136,8 @@ pub(crate) fn load(cell: &Cell) -> Vec<String> {
     }
 }
 
-/// Returns a command that fails unless the load works; after the measurement it shows that the load
-/// lasted until then. Packets need no program.
+/// Returns a command that fails if the load is not active; `None` without a program. After the
+/// measurement, the command shows that the load lasted until then. Packets need no program.
 pub(crate) fn load_works(cell: &Cell) -> Option<String> {
     let program = match cell.load {
         Load::SystemCalls | Load::Bursts => "lab-disturb",
@@ -147,14 +147,15 @@ pub(crate) fn load_works(cell: &Cell) -> Option<String> {
     Some(format!("lab-guest works {program}"))
 }
 
-/// Returns the first commands of a guest of this machine: it reports that it is up, and sleeps
-/// while everything is set up.
+/// Returns the first commands of a guest on this machine. They report that the guest has booted,
+/// and let it sleep while the host prepares the measurement.
 pub(crate) fn begins(sleep_ms: u32) -> Vec<String> {
     vec![THERE.to_owned(), format!("lab-vmm run:{sleep_ms} --")]
 }
 
-/// Returns all commands of a guest of KVM. In its first sleep the host stops the guest until it
-/// records. In its last sleep the host writes the rest of its recording.
+/// Returns all commands of a guest of KVM. During the guest's first sleep, the host stops the guest
+/// until the host's recorder runs. During the last sleep, the host writes the rest of its
+/// recording.
 pub(crate) fn in_guest(cell: &Cell, measure: &Measure, sleeps_ms: [u32; 2]) -> Vec<String> {
     let [first_ms, last_ms] = sleeps_ms;
     let files: Vec<String> = inside(cell, measure).collect();
@@ -167,19 +168,20 @@ pub(crate) fn in_guest(cell: &Cell, measure: &Measure, sleeps_ms: [u32; 2]) -> V
     commands
 }
 
-/// Returns how many of these commands have ended when everything is measured.
+/// Returns the number of these commands that have ended when all repetitions are measured.
 pub(crate) fn until_measured(measure: &Measure) -> usize {
     2 + measure.repeat as usize
 }
 
-/// Returns the additional kernel command line of a guest of Xen.
+/// Returns the additional kernel command line for a guest of Xen.
 pub(crate) fn command_line(cell: &Cell) -> String {
     let slop = cell.timer_slop;
     let slop = slop.map(|it| format!("xen_timer_slop={}", it.ns()));
     slop.unwrap_or_default()
 }
 
-/// Returns Debian's package of a kernel; `ordinary` is the ordinary kernel for this environment.
+/// Returns the Debian package of a kernel. `ordinary` is the package of the ordinary kernel in this
+/// environment.
 pub(crate) fn image(kernel: CellKernel, ordinary: bed::DebianKernel) -> bed::DebianKernel {
     match kernel {
         CellKernel::Ordinary => ordinary,
@@ -187,19 +189,20 @@ pub(crate) fn image(kernel: CellKernel, ordinary: bed::DebianKernel) -> bed::Deb
     }
 }
 
-/// Returns the programs of Debian that emulated machines need for a cell, including those of the
-/// host's load.
+/// Returns the Debian programs that a cell's emulated machines need, including those of the host's
+/// load.
 pub(crate) fn packaged(cell: &Cell) -> Vec<DebianProgram> {
     let loads = (cell.load == Load::StressNg).then_some(DebianProgram::StressNg);
     packaged_to_measure(cell).into_iter().chain(loads).collect()
 }
 
-/// Returns the program of Debian that measures, if any; guests need no other.
+/// Returns the Debian program that measures, which is the only one that guests need. `None` if
+/// vmnoise measures.
 pub(crate) fn packaged_to_measure(cell: &Cell) -> Option<DebianProgram> {
     (cell.workload == CellWorkload::Cyclictest).then_some(DebianProgram::Cyclictest)
 }
 
-/// Returns the commands, each with its side.
+/// Returns the commands with the name of their machine in front.
 pub(crate) fn on<C: AsRef<str>>(side: &str, commands: &[C]) -> Vec<String> {
     let commands = commands.iter();
     commands

@@ -1,4 +1,4 @@
-//! Check of the packages, network and disk that a run needs.
+//! Checks that a run has the packages, the network and the disk space that it needs.
 
 use std::collections::BTreeSet;
 
@@ -8,10 +8,10 @@ use vmnoise_labs::bed::{self, ToFetch};
 use crate::place::CellPlace;
 use crate::plan::PlannedCell;
 
-/// Returns the needs of a run of these cells, in words.
+/// Describes the needs of a run of these cells.
 ///
 /// # Errors
-/// If the disk has too little room, or if missing packages cannot be fetched; the error names the
+/// If the disk has too little space, or if missing packages cannot be fetched. The error names the
 /// remedy.
 pub fn check(planned: &[PlannedCell], place: &CellPlace) -> Result<String> {
     let to_run = planned.iter().filter(|it| it.refusal.is_none());

@@ -1,4 +1,4 @@
-//! Environments of cells: emulation, or this machine with its KVM or its Xen.
+//! Environments in which cells run: emulation, or this machine with its KVM or its Xen.
 
 use std::time::Duration;
 
@@ -11,22 +11,22 @@ use crate::measuring::{self, Brought, Job, image};
 use crate::scenario::{Cell, Measure};
 use crate::{emulation, host};
 
-/// Environment of cells.
+/// Environment in which cells run.
 #[derive(Debug, Clone)]
 pub enum CellPlace {
     /// Machines that QEMU emulates.
     Emulation,
     /// This machine with its KVM.
     Host(host::HostMachine),
-    /// This machine with the Xen below it.
+    /// This machine as a Dom0, with the Xen below it.
     Dom0(host::Dom0),
 }
 
 impl CellPlace {
-    /// Creates the environment that the user chose.
+    /// Creates the environment that the user selected.
     ///
     /// # Errors
-    /// If the kernel's files of this machine cannot be read.
+    /// If the kernel's files on this machine cannot be read.
     pub fn of(accel: Accel) -> Result<CellPlace> {
         Ok(match accel {
             Accel::Tcg => CellPlace::Emulation,
@@ -35,7 +35,7 @@ impl CellPlace {
         })
     }
 
-    /// Returns the choice of the user.
+    /// Returns the environment as the user selected it.
     pub fn accel(&self) -> Accel {
         match self {
             CellPlace::Emulation => Accel::Tcg,
@@ -44,7 +44,7 @@ impl CellPlace {
         }
     }
 
-    /// Returns the machine that a cell runs on, if it is a real one.
+    /// Returns the machine on which cells run; `None` in emulation.
     pub fn machine(&self) -> Option<BootedMachine> {
         let (host, xen) = match self {
             CellPlace::Emulation => return None,
@@ -58,7 +58,7 @@ impl CellPlace {
         })
     }
 
-    /// Returns why no cell can be run, if so.
+    /// Returns the reason why no cell can run; `None` if cells can run.
     pub fn lack(&self) -> Option<&str> {
         match self {
             CellPlace::Emulation => None,
@@ -67,7 +67,7 @@ impl CellPlace {
         }
     }
 
-    /// Returns why this cell cannot be run here, if so.
+    /// Returns the reason why this cell cannot run here; `None` if it can.
     pub fn refusal(&self, cell: &Cell, measure: &Measure) -> Option<String> {
         match self {
             CellPlace::Emulation => emulation::refusal(cell, measure).map(str::to_owned),
@@ -76,7 +76,7 @@ impl CellPlace {
         }
     }
 
-    /// Returns the limitation of a cell that was measured here, if any.
+    /// Returns a limitation of a cell that was measured here; `None` without a limitation.
     pub fn caveat(&self, cell: &Cell) -> Option<&'static str> {
         match self {
             CellPlace::Emulation | CellPlace::Host(_) => None,
@@ -84,7 +84,7 @@ impl CellPlace {
         }
     }
 
-    /// Returns an estimate of the time for a cell.
+    /// Estimates the time that a cell takes.
     pub fn takes(&self, cell: &Cell, measure: &Measure) -> Duration {
         match self {
             CellPlace::Emulation => emulation::takes(cell, measure),
@@ -92,8 +92,8 @@ impl CellPlace {
         }
     }
 
-    /// Returns how many cells run in parallel. In real time only one runs, so that none disturbs
-    /// another.
+    /// Returns the number of cells that run in parallel. In real time this is one, so that cells do
+    /// not disturb each other.
     pub fn jobs(&self) -> usize {
         match self {
             CellPlace::Emulation => emulation::jobs(),
@@ -101,7 +101,7 @@ impl CellPlace {
         }
     }
 
-    /// Makes all repetitions of a cell, unless the user ends the run earlier.
+    /// Makes all repetitions of a cell. The user may end the run earlier.
     ///
     /// # Errors
     /// If the cell does not finish.
@@ -113,7 +113,7 @@ impl CellPlace {
         }
     }
 
-    /// Returns the parts of a cell that must be available.
+    /// Returns the kernels and programs that must be available for a cell.
     pub fn parts(&self, cell: &Cell) -> Vec<BedPart> {
         match self {
             CellPlace::Emulation => emulation::parts(cell),
@@ -128,8 +128,8 @@ impl CellPlace {
         }
     }
 
-    /// Returns the bytes that cells need under target/lab while they run. On a host their files are
-    /// in the folder for temporary files; `effects` reports the size.
+    /// Returns the bytes that cells need in target/lab while they run. On a host, the files are in
+    /// the folder for temporary files instead, and `effects` tells their size.
     pub fn room_bytes(&self) -> u64 {
         match self {
             CellPlace::Emulation => 1 << 30,
@@ -137,7 +137,7 @@ impl CellPlace {
         }
     }
 
-    /// Returns whether cells use the QEMU of this machine.
+    /// Returns whether cells use the QEMU that is installed on this machine.
     pub fn takes_qemu(&self) -> bool {
         match self {
             CellPlace::Emulation | CellPlace::Host(_) => true,
@@ -145,7 +145,7 @@ impl CellPlace {
         }
     }
 
-    /// Returns the effects of a run on this machine.
+    /// Describes the effects of a run on this machine.
     pub fn effects(&self) -> String {
         match self {
             CellPlace::Emulation => "Nothing else of this machine is changed.".to_owned(),

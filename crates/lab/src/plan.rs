@@ -1,4 +1,4 @@
-//! Plan of a run.
+//! Plan of a run: which cells will run, and how long they take.
 
 use std::collections::BTreeSet;
 use std::fmt::Write;
@@ -9,18 +9,18 @@ use vmnoise_labs::bed::BedPart;
 use crate::place::CellPlace;
 use crate::scenario::{Cell, Scenario};
 
-/// Cell in a plan.
+/// A cell of a plan.
 #[derive(Debug, Clone)]
 pub struct PlannedCell {
-    /// Cell to run.
+    /// The cell.
     pub cell: Cell,
-    /// Reason why it cannot be run, if so.
+    /// Reason why the cell cannot run; `None` if it can.
     pub refusal: Option<String>,
-    /// Estimated time.
+    /// Estimated time for the cell.
     pub takes: Duration,
 }
 
-/// Returns all cells, or the named ones.
+/// Plans all cells of a scenario, or only those with these names.
 pub fn cells(scenario: &Scenario, only: &[String], place: &CellPlace) -> Vec<PlannedCell> {
     let cells = scenario.cells().into_iter();
     let chosen = cells.filter(|cell| only.is_empty() || only.contains(&cell.name()));
@@ -33,13 +33,13 @@ pub fn cells(scenario: &Scenario, only: &[String], place: &CellPlace) -> Vec<Pla
         .collect()
 }
 
-/// Returns the estimated time for all cells that can be run.
+/// Estimates the time for all cells that can run.
 pub fn estimate(planned: &[PlannedCell], place: &CellPlace) -> Duration {
     let to_run = planned.iter().filter(|it| it.refusal.is_none());
     to_run.map(|it| it.takes).sum::<Duration>() / u32::try_from(place.jobs()).unwrap_or(1)
 }
 
-/// Returns the output of `vmnoise-lab plan`.
+/// Returns the text that `vmnoise-lab plan` prints.
 pub fn text(scenario: &Scenario, planned: &[PlannedCell], place: &CellPlace) -> String {
     let mut text = format!("{}\n{}\n\n", scenario.title, scenario.source);
     let mut packages = BTreeSet::new();

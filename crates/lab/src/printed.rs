@@ -1,4 +1,5 @@
-//! Measurements in a machine whose only way out is its console: it prints its recordings.
+//! Commands for machines that can pass on data only through their console. They print their
+//! recordings.
 
 use anyhow::{Context, Result, ensure};
 use vmnoise_labs::bed::CommandOutput;
@@ -6,15 +7,15 @@ use vmnoise_labs::bed::CommandOutput;
 use crate::measuring;
 use crate::scenario::{Cell, Measure};
 
-/// Returns the commands that make all repetitions and then print their recordings as text.
+/// Returns the commands that make all repetitions, and then print the recordings as text.
 pub(crate) fn commands(cell: &Cell, measure: &Measure) -> Vec<String> {
     measured(cell, measure)
         .chain(files(cell, measure))
         .collect()
 }
 
-/// Returns the same for the machine with the load; it also checks that the load lasted until the
-/// end.
+/// Returns the commands of [`commands`] for the machine that runs the load. One more command checks
+/// that the load lasted until the end.
 pub(crate) fn commands_beside_load(cell: &Cell, measure: &Measure) -> Vec<String> {
     let load_works = measuring::load_works(cell);
     let measured = measured(cell, measure).chain(load_works);
@@ -29,11 +30,11 @@ fn files(cell: &Cell, measure: &Measure) -> impl Iterator<Item = String> {
     measuring::inside(cell, measure).map(|file| format!("lab-guest print {file}"))
 }
 
-/// Returns the recordings by the names of their files. The outputs of the printing commands are the
-/// last ones.
+/// Returns the name and the content of each recording. The outputs of the printing commands must be
+/// the last ones.
 ///
 /// # Errors
-/// If any command failed.
+/// If a command failed.
 pub(crate) fn recordings(
     cell: &Cell,
     measure: &Measure,

@@ -1,5 +1,5 @@
-//! Runs cells in parallel. Each finished cell is stored at once, so that an interrupted run can
-//! continue.
+//! Runs cells in parallel. The result of each cell is stored when it has finished, so that an
+//! interrupted run can be continued.
 
 use std::collections::VecDeque;
 use std::path::Path;
@@ -20,26 +20,27 @@ use crate::plan::PlannedCell;
 
 const CONSOLE: &str = "console.txt";
 
-/// Step of a run.
+/// Event of a run, for messages to the user.
 #[derive(Debug)]
 pub enum RunStep<'a> {
-    /// A cell was measured before and is kept.
+    /// The cell with this name already has a result, which is kept.
     Kept(&'a str),
-    /// A cell cannot be run here; the second text is the reason.
+    /// The cell with this name cannot run here. The second text is the reason.
     Refused(&'a str, &'a str),
-    /// A cell begins.
+    /// The cell with this name begins.
     Begins(&'a str),
-    /// A cell has ended; the number is that of the remaining cells.
+    /// A cell has ended. The number is that of the cells that have not ended yet.
     Ended(&'a CellEnd, usize),
 }
 
-/// Runs the cells that have not been measured yet. When `asked_to_end` becomes true, no further
-/// cell begins; the running ones end and are not kept.
+/// Runs the cells that have no result yet. When `asked_to_end` becomes true, no further cell
+/// begins. Running cells then end, and their results are dropped.
 ///
 /// Returns the number of failed cells.
 ///
 /// # Errors
-/// If results cannot be written. A failed cell is stored as failed, and the other cells continue.
+/// If results cannot be written. A failed cell is stored as failed, and does not stop the other
+/// cells.
 pub fn run(
     folder: &Folder,
     planned: Vec<PlannedCell>,
@@ -82,7 +83,8 @@ pub fn run(
                 asked_to_end,
             };
             let ended = measured(folder, place, &version, job)?;
-            // An interrupted cell is neither measured nor failed, and its files may be incomplete.
+            // An interrupted cell has neither succeeded nor failed, and its files may be
+            // incomplete.
             if !asked_to_end.load(Ordering::Relaxed) {
                 folder.end(&ended)?;
                 failed.fetch_add(usize::from(ended.failure.is_some()), Ordering::Relaxed);
@@ -112,8 +114,8 @@ fn lock<T>(it: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
     it.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Returns the version with a digest of the binary, since two builds of one version may measure
-/// differently.
+/// Returns the version of vmnoise with a digest of its binary, because two builds of one version
+/// may measure differently.
 fn version() -> Result<String> {
     let path = binary();
     let bytes = std::fs::read(&path).with_context(|| path.display().to_string())?;

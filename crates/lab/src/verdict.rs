@@ -1,4 +1,4 @@
-//! Verdicts on a paper's conclusions, from the measured cells.
+//! Verdicts on the conclusions of a paper, from the figures of measured cells.
 
 use std::fmt;
 
@@ -6,14 +6,14 @@ use crate::accel::Accel;
 use crate::figures::RepetitionFigures;
 use crate::scenario::{Conclusion, Statistic};
 
-/// Verdict on a conclusion.
+/// Verdict on a conclusion of a paper.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum PaperVerdict {
-    /// The conclusion holds for each pair of repetitions of its two cells.
+    /// The conclusion holds for every pair of repetitions of its two cells.
     Reproduced,
-    /// The conclusion holds for no pair.
+    /// The conclusion holds for no pair of repetitions.
     NotReproduced,
-    /// No verdict is possible; the text is the reason.
+    /// No verdict is possible. The text is the reason.
     CannotBeJudged(String),
 }
 
@@ -29,17 +29,18 @@ impl fmt::Display for PaperVerdict {
     }
 }
 
-/// Verdict on a conclusion, with the measured range.
+/// Verdict on a conclusion, and the measured range.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ConclusionVerdict {
-    /// Verdict.
+    /// The verdict.
     pub verdict: PaperVerdict,
-    /// Smallest and largest quotient of any two repetitions, or part of any repetition.
+    /// Smallest and largest quotient of two repetitions. For a single cell, smallest and largest
+    /// part of a repetition. `None` without figures.
     pub quotients: Option<[f64; 2]>,
 }
 
-/// Judges a conclusion by the repetitions of its two cells, which ran in the same environment, or
-/// of its only cell. A cell that was not measured has no repetitions.
+/// Judges a conclusion by the repetitions of its two cells, or of its only cell. Both cells must
+/// have run in the same environment. A cell that was not measured has no repetitions.
 pub fn judge(
     conclusion: &Conclusion,
     accel: Accel,
@@ -74,7 +75,8 @@ fn range([least, most]: [f64; 2], it: &f64) -> [f64; 2] {
     [least.min(*it), most.max(*it)]
 }
 
-/// Returns the quotients of all pairs of repetitions, or the figures of the single cell.
+/// Returns the quotients of all pairs of repetitions. For a single cell, returns the figures of its
+/// repetitions.
 fn quotients(
     statistic: Statistic,
     of: &[RepetitionFigures],
@@ -87,7 +89,8 @@ fn quotients(
     let (of, by) = (figures(of)?, by.map_or(Some(vec![1.0]), figures)?);
     let of_one = |of: f64| by.iter().map(move |by| of / by);
     let quotients: Vec<f64> = of.iter().flat_map(|of| of_one(*of)).collect();
-    // A figure divided by 0 is infinite, which is a valid quotient; 0 divided by 0 is not.
+    // Division of a figure by 0 gives infinity, which is a valid quotient. Division of 0 by 0 gives
+    // none.
     let are_some = !quotients.is_empty() && quotients.iter().all(|it| !it.is_nan());
     are_some.then_some(quotients)
 }

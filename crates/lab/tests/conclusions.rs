@@ -1,5 +1,5 @@
-//! Checks of the scenarios' conclusions with figures for which they hold, and with figures for
-//! which they do not: the papers' own figures where there are any, otherwise invented ones.
+//! Checks the conclusions of the scenarios with figures for which they hold, and with figures for
+//! which they do not. These are the papers' own figures, or invented ones.
 
 use vmnoise_lab::accel::Accel;
 use vmnoise_lab::figures::RepetitionFigures;
@@ -7,7 +7,8 @@ use vmnoise_lab::library;
 use vmnoise_lab::scenario::Scenario;
 use vmnoise_lab::verdict::{PaperVerdict, judge};
 
-/// Checks that each conclusion holds for the figures of `right`, and none for those of `wrong`.
+/// Checks that every conclusion holds for the figures of `right`, and that none holds for those of
+/// `wrong`.
 fn told_apart(
     scenario: &str,
     right: impl Fn(&str) -> RepetitionFigures,
@@ -32,7 +33,7 @@ fn told_apart(
     }
 }
 
-/// Returns the figures of one gap or latency.
+/// Returns the figures of a repetition with a single gap or wake-up.
 fn worst(ns: u64) -> RepetitionFigures {
     RepetitionFigures {
         lengths: vec![(ns, 1)],
@@ -41,7 +42,8 @@ fn worst(ns: u64) -> RepetitionFigures {
     }
 }
 
-/// Returns the same with the time that a second of polling lost.
+/// Returns the figures of one second of polling with a single gap. Interrupts took `taken_ns` in
+/// all.
 fn noise(worst_ns: u64, taken_ns: u64) -> RepetitionFigures {
     RepetitionFigures {
         shares_ns: [("irq".to_owned(), taken_ns)].into(),

@@ -1,13 +1,15 @@
-//! Tests of `--accel kvm` and `--accel xen`: on a host with emulated KVM, in a Dom0 on an emulated
-//! machine, and the messages where neither is available.
+//! Tests `--accel kvm` on a host with emulated KVM, and `--accel xen` in a Dom0 on an emulated
+//! machine. Also tests the messages if neither KVM nor Xen is available.
 
 use serde_json::Value;
 
 use crate::program::ProgramFolder;
 
-/// Two guests with a load: one whose host kernel is the running one, and one that needs another.
+/// Runs two guests with a load. One needs the running host kernel, and the other needs another
+/// kernel.
 const RUN: &str = "vmnoise-lab run kvm-and-xen-under-load --accel kvm -o /tmp/run --only kvm-ordinary-ordinary kvm-rt-rt";
-/// The same in a Dom0.
+/// Runs two guests in a Dom0. One needs the running kernel of Dom0, and the other needs another
+/// kernel.
 const RUN_IN_DOM0: &str = "vmnoise-lab run xen-guest-types --accel xen --repeat 1 -o /tmp/run --only \
                            pvh-ordinary-ordinary pvh-rt-ordinary";
 
@@ -24,7 +26,7 @@ fn a_plan_for_this_machine_says_what_is_not_run_and_what_happens_to_it() {
     assert!(!plan.contains("xen-system"), "{plan}");
 }
 
-/// No machine that runs tests is a Dom0.
+/// Tests never run in a Dom0.
 #[test]
 fn without_xen_a_plan_says_what_to_boot_and_nothing_is_run() {
     let place = ProgramFolder::with("");
@@ -49,7 +51,7 @@ mod lab_full {
 
         use super::super::*;
 
-        /// Returns the programs for a machine that boots guests.
+        /// Returns the programs that a machine needs to boot guests.
         fn programs() -> Vec<PathBuf> {
             let mut programs: Vec<PathBuf> = vec![env!("CARGO_BIN_EXE_vmnoise-lab").into()];
             for program in [
@@ -64,8 +66,8 @@ mod lab_full {
             programs
         }
 
-        /// Returns the cell that a run has measured; the output must contain `refused` for the
-        /// other cell.
+        /// Returns the result of the cell that a run has measured. The output must contain
+        /// `refused`, the reason why the other cell did not run.
         fn measured(run: &CommandOutput, cell: &CommandOutput, refused: &str) -> Value {
             println!("{}{}", run.stdout, run.stderr);
             let told = run.text().unwrap();
@@ -129,7 +131,7 @@ mod lab_full {
             ] {
                 assert!(commands.contains(words), "{words}: {commands}");
             }
-            // Both share the only CPU.
+            // Dom0 and the guest share the only CPU.
             let measured = &cell["repetitions"][0];
             assert_eq!(measured["who"][0]["share"], "steal", "{measured}");
             assert_eq!(cell["machine"]["xen"]["scheduler"], "credit2", "{cell}");

@@ -1,4 +1,4 @@
-//! Tests of the program as a researcher uses it: cells in emulation, and their reports.
+//! Tests `vmnoise-lab` as a researcher uses it: runs cells in emulation, and reads their reports.
 #![allow(clippy::unwrap_used)] // A failed `unwrap` fails the test.
 
 mod conclusions;

@@ -1,4 +1,4 @@
-//! Tests of a small scenario, from its file to its page.
+//! Tests a small scenario, from its file to its report.
 
 use std::path::Path;
 use std::process::Command;
@@ -8,7 +8,8 @@ use serde_json::Value;
 
 use crate::program::{ProgramFolder, child_of};
 
-/// A host, KVM on an ordinary and on a real-time kernel, and a PV guest of Xen, all with a load.
+/// A host, guests of KVM on an ordinary and on a real-time kernel, and a PV guest of Xen, all with
+/// a load.
 const SCENARIO: &str = r#"
 title = "A matrix for tests"
 source = "none"
@@ -51,7 +52,7 @@ at-most = 2
 "#;
 const CELLS: [&str; 4] = ["bare-ordinary", "kvm-ordinary", "kvm-rt", "xen-ordinary"];
 
-/// vmnoise's own guest, which exits on purpose.
+/// vmnoise's own guest, which makes exits on purpose.
 const EXITS: &str = r#"
 title = "Exits for tests"
 source = "none"
@@ -90,7 +91,7 @@ fn what_is_asked_for_is_checked_before_time_is_spent() {
 mod virtual_time {
     use super::*;
 
-    /// By the clock of the guest, and by the recording of its host.
+    /// The lengths come from the clock of the guest and from the recording of its host.
     #[test]
     fn an_exit_is_measured_on_both_sides() {
         let place = ProgramFolder::with(EXITS);
@@ -114,13 +115,14 @@ mod virtual_time {
                     of_kvm + of_vmm >= number(&said["count"]),
                     "{cell}: {measured}"
                 );
-                // The guest's length includes the way out and in, which the host's does not.
+                // The guest's length includes the transitions out of the guest and back. The host's
+                // length does not.
                 let least = number(&measured["lengths"][0][0]);
                 assert!(
                     least < number(&said["exit_ns"]["min"]),
                     "{cell}: {least} {said}"
                 );
-                // A length is kept to three digits, as the upper end of its bucket.
+                // Lengths are stored with three digits, as the upper end of a bucket.
                 let stands_for = 1 << (least >> 10).max(1).ilog2();
                 assert!(
                     number(&measured["overhead_ns"]) > least - stands_for,
@@ -130,7 +132,7 @@ mod virtual_time {
         }
     }
 
-    /// Service managers and `kill` signal only the program, and not its children.
+    /// Service managers and `kill` send the signal only to the program, not to its child processes.
     #[test]
     fn who_asks_it_to_end_is_rid_of_its_machines_too() {
         let place = ProgramFolder::with(SCENARIO);
@@ -159,7 +161,7 @@ mod virtual_time {
         assert!(!place.path("run/bare-ordinary/cell.json").exists());
     }
 
-    /// One cell of each hypervisor, as in the papers' experiments.
+    /// Measures a guest of KVM and a guest of Xen, as the papers do.
     #[test]
     fn a_kvm_cell_and_a_xen_cell_are_measured_and_explained() {
         let cells = ["kvm-ordinary", "xen-ordinary"];
@@ -170,7 +172,7 @@ mod virtual_time {
     }
 }
 
-/// Checks that these cells were measured, and that the cause of the worst wake-up was found.
+/// Checks that these cells were measured, and that the longest wake-up has a cause.
 fn assert_measured(place: &ProgramFolder, cells: &[&str]) {
     for cell in cells {
         let ended = place.json(&format!("run/{cell}/cell.json"));
@@ -180,12 +182,14 @@ fn assert_measured(place: &ProgramFolder, cells: &[&str]) {
         let samples: u64 = samples.map(|it| it[1].as_u64().unwrap()).sum();
         let who = made_by(measured);
         if cell.starts_with("kvm") {
-            // 100 ms with a period of 100 us; the first timer is armed when the task is up.
+            // 100 ms have 1,000 periods of 100 us. The first timer is set only when the task has
+            // started.
             assert!((990..=1_000).contains(&samples), "{cell}: {samples}");
-            // If nothing disturbs a task of one period, the number of periods between the clocks is
-            // unknown. Then no culprit on the host is named, and a caveat says so.
+            // If nothing disturbs a task with a single period, the offset between the clocks is
+            // known only up to a number of periods. The run then names no culprit on the host, and
+            // has a caveat.
             if measured["is_joined"] == true {
-                // The guest's timer is a write to an MSR, which KVM answers.
+                // The guest sets its timer by a write to an MSR, which KVM handles.
                 assert!(who.contains(&"kvm"), "{}", measured["who"]);
             } else {
                 assert!(!who.contains(&"kvm"), "{}", measured["who"]);
@@ -193,15 +197,16 @@ fn assert_measured(place: &ProgramFolder, cells: &[&str]) {
                 assert!(caveats.contains("nothing proves"), "{caveats}");
             }
         } else if cell.starts_with("xen") {
-            // The load of Dom0 takes the only CPU for a time slice, and wake-ups in it are missed.
+            // The load of Dom0 takes the only CPU for a time slice. The guest misses the wake-ups
+            // in this time.
             assert!(samples > 0);
             assert_eq!(who[0], "steal", "{}", measured["who"]);
         }
     }
 }
 
-/// Returns the shares of the worst, largest first, and checks that their sum does not exceed the
-/// worst.
+/// Returns the shares of the longest wake-up, the largest first. Checks that their sum does not
+/// exceed the latency of this wake-up.
 fn made_by(measured: &Value) -> Vec<&str> {
     println!("{} {}", measured["worst_ns"], measured["who"]);
     let who = measured["who"].as_array().unwrap();
@@ -239,7 +244,7 @@ mod lab_full {
             assert!(page.contains("a cell was not measured"), "{page}");
         }
 
-        /// Cells of three kinds of machine.
+        /// Runs cells of three kinds of machine twice.
         #[test]
         fn the_same_seed_gives_the_same_cells_to_the_last_bit_and_another_does_not() {
             let cells = ["bare-ordinary", "kvm-ordinary", "xen-ordinary"];

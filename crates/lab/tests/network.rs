@@ -1,4 +1,4 @@
-//! Tests of a machine that receives packets while it is measured.
+//! Tests a machine that receives packets while it is measured.
 
 use serde_json::Value;
 
@@ -38,7 +38,7 @@ mod virtual_time {
         assert!(2 * ns(&network, "net_rx_ns") > ns(&network, "worst_ns"));
         // The interrupt's thread is named too: `irq/25-virtio0-:91`.
         assert!(network["who"].to_string().contains("virtio"), "{network}");
-        // This machine has no network card.
+        // The machine of the cell `idle` has no network card.
         assert_eq!(ns(&idle, "net_rx_ns"), 0);
         assert!(ns(&idle, "worst_ns") < ns(&network, "worst_ns") / 2);
     }

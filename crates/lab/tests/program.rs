@@ -6,13 +6,13 @@ use std::process::{Child, Command, Output, Stdio};
 use serde_json::Value;
 use tempfile::TempDir;
 
-/// Temporary folder in which runs have their folders.
+/// Temporary folder in which `vmnoise-lab` runs.
 pub struct ProgramFolder {
     folder: TempDir,
 }
 
 impl ProgramFolder {
-    /// Creates a folder with this scenario.
+    /// Creates a folder with this text as the file `scenario.toml`.
     pub fn with(scenario: &str) -> ProgramFolder {
         let folder = tempfile::tempdir().unwrap();
         std::fs::write(folder.path().join("scenario.toml"), scenario).unwrap();
@@ -36,7 +36,7 @@ impl ProgramFolder {
         self.command(arguments).output().unwrap()
     }
 
-    /// Starts the program and leaves it running.
+    /// Starts the program, and does not wait for its end.
     pub fn start(&self, arguments: &[&str]) -> Child {
         let mut command = self.command(arguments);
         command.stdout(Stdio::null()).stderr(Stdio::piped());
@@ -49,7 +49,7 @@ impl ProgramFolder {
         command
     }
 
-    /// Returns the output; the program must succeed.
+    /// Runs the program, which must succeed. Returns its stdout.
     pub fn said(&self, arguments: &[&str]) -> String {
         let output = self.run(arguments);
         let said = String::from_utf8(output.stderr).unwrap();
@@ -57,7 +57,7 @@ impl ProgramFolder {
         String::from_utf8(output.stdout).unwrap()
     }
 
-    /// Returns the error message; the program must fail.
+    /// Runs the program, which must fail. Returns its error message.
     pub fn refused(&self, arguments: &[&str]) -> String {
         let output = self.run(arguments);
         assert!(!output.status.success(), "{arguments:?}");
@@ -65,12 +65,13 @@ impl ProgramFolder {
     }
 }
 
-/// Returns a process that `parent` has started with this argument.
+/// Returns the id of a process that `parent` has started with this argument; `None` if there is
+/// none.
 pub fn child_of(parent: u32, argument: &str) -> Option<u32> {
     let processes = std::fs::read_dir("/proc").unwrap().flatten();
     processes.into_iter().find_map(|process| {
         let id = process.file_name().to_str()?.parse().ok()?;
-        // The process may end meanwhile. The file has `ID (NAME) STATE PARENT` (proc(5)).
+        // A process may end between the two reads. The file has `ID (NAME) STATE PARENT` (proc(5)).
         let read = |file: &str| std::fs::read_to_string(process.path().join(file)).ok();
         let stat = read("stat")?;
         let after_name = stat.rsplit_once(')')?.1;

@@ -1,8 +1,9 @@
 //! `cargo bench -p vmnoise-labs --bench exit_cost_exact`: instructions that tracing adds to each
 //! exit of a vCPU. It compares vmnoise, tracefs, `perf kvm stat record` and a bpftrace script with
-//! the same exerciser, on a stock KVM in the lab under virtual time, where a run repeats to the
-//! last instruction. vmnoise is measured on newer kernels too, and so is the gate of
-//! `vmnoise serve` at a switch. Arguments select rows by words in their names.
+//! the same exercise. All run on a stock KVM in the lab under virtual time, where each run executes
+//! exactly the same instructions. On newer kernels, only vmnoise is measured. The bench also
+//! measures the gate of `vmnoise serve` at a switch. Arguments select the rows whose names contain
+//! them.
 #![forbid(unsafe_code)]
 #![allow(clippy::print_stdout)]
 
@@ -13,40 +14,43 @@ use vmnoise_labs::bed::{CommandOutput, DebianKernel, DebianSuite, Lab};
 use vmnoise_labs::installed::{LOADER, with_libraries};
 use vmnoise_labs::lab_program;
 
-/// How a tracer and an exercise are started.
+/// How a tracer is started together with an exercise.
 enum Tracer {
     None,
-    /// Runs in parallel to the exercises, and ends by itself after them.
+    /// The command runs in parallel with the exercises, and ends by itself after them.
     Beside(String),
-    /// Runs the exercise, whose command is appended.
+    /// The command runs the exercise: the exercise's command is appended.
     Around(String),
 }
 
 struct Row {
     what: &'static str,
     tracer: Tracer,
-    /// Whether it is measured on newer kernels too; the others are peers.
+    /// Whether the row is for `vmnoise`, which is also measured on newer kernels.
     is_ours: bool,
     /// Returns the files that the tracer needs in the lab.
     files: fn() -> Result<Vec<PathBuf>>,
 }
 
-/// Length of an exit of one kind, in cycles, which are instructions here.
+/// Length of an exit of one kind in cycles. In the lab, a cycle is one instruction.
 #[derive(Clone, Copy)]
 struct Exit {
     median: f64,
     mean: f64,
 }
 
-/// Exercises, each with the cycles of its exit in the thesis, untraced and traced (Table 2).
+/// Exercises. The numbers are the cycles of an exit in the thesis, without and with tracing (Table
+/// 2).
 const EXERCISES: [(&str, [f64; 2]); 2] = [("cpuid", [6280.0, 8483.0]), ("io", [19942.0, 22631.0])];
-/// Name of the last rows.
+/// Name of the rows for the gate of `vmnoise serve`.
 const GATE: &str = "vmnoise serve, a switch with a vCPU";
-/// Name that the kernel gives a process started by LOADER.
+/// Name that the kernel gives a process that was started with [`LOADER`].
 const LOADED: &str = "ld-linux-x86-64";
-/// With a high cost limit, because on an emulated CPU it costs more than the default allows.
+/// Command of `vmnoise serve`. The cost limit is high, because on an emulated CPU the cost exceeds
+/// the default.
 const SERVE: &str = "vmnoise-serve --cost-limit 100";
-/// Waits until every tracer traces. The lab is idle meanwhile, so this takes no real time.
+/// Command that waits until every tracer traces. The lab is idle during this time, so it takes
+/// almost no real time.
 const SET_UP: &str = "lab-tracefs for 20";
 
 fn main() -> Result<()> {
@@ -105,7 +109,8 @@ fn print_thesis() {
 /// Prints the cost of the gate of `vmnoise serve` at a switch to or from a vCPU.
 fn print_gate() -> Result<()> {
     println!("{GATE}, in instructions");
-    // Not on 7.3: since 6.19 task storage needs CMPXCHG16B, which a lab's CPU lacks.
+    // Linux 7.3 is left out: since 6.19 task storage needs CMPXCHG16B, which a lab's CPU does not
+    // have.
     for suite in [DebianSuite::Own, DebianSuite::Trixie] {
         let (kernel, empty) = at_switch(suite, LOADED, &bpftrace("empty.bt"), || {
             bpftrace_files("empty.bt")
@@ -119,8 +124,9 @@ fn print_gate() -> Result<()> {
     Ok(())
 }
 
-/// Returns the kernel, and the mean cost of a tracer's program at switches. Nearly all of them are
-/// a vCPU's: a task takes its CPU every 200 µs.
+/// Returns the kernel's version, and the mean cost of a tracer's BPF program at a switch in
+/// instructions. Nearly all switches are to or from a vCPU, because a task takes the vCPU's CPU
+/// every 200 µs.
 fn at_switch(
     suite: DebianSuite,
     name: &str,
@@ -146,10 +152,10 @@ fn at_switch(
     let counted = report.outputs.last().context("no output")?.json()?;
     let number = |value: &serde_json::Value| value.as_f64().unwrap_or_default();
     let [switches, slices] = ["switches", "slices"].map(|key| number(&counted[key]));
-    // In each slice the vCPU comes and leaves once.
+    // For each time that the vCPU gets the CPU, there are two switches: to the vCPU and from it.
     ensure!(2.0 * slices > 0.9 * switches, "{counted}");
     let programs = counted["programs"].as_array().into_iter().flatten();
-    // No other hook runs as often.
+    // The busiest program is at switches, because no other hook runs as often.
     let busiest =
         programs.max_by(|one, other| number(&one["runs"]).total_cmp(&number(&other["runs"])));
     let busiest = busiest.context("no program ran")?;
@@ -159,7 +165,7 @@ fn at_switch(
     ))
 }
 
-/// Returns the command that runs one of our scripts by bpftrace in a lab.
+/// Returns the command that runs one of our bpftrace scripts in a lab.
 fn bpftrace(script: &str) -> String {
     format!("{LOADER} /bin/bpftrace /bin/{script}")
 }
@@ -223,7 +229,7 @@ fn rows() -> Vec<Row> {
     ]
 }
 
-/// Returns the kernel, and the exit of each exercise with this tracer.
+/// Returns the kernel's version, and the length of an exit for each exercise with this tracer.
 fn measured(row: &Row, suite: DebianSuite) -> Result<(String, [Exit; 2])> {
     let exercise = |(name, _)| format!("vmnoise microvm --exercise {name} -d 20ms --format json");
     let exercises = EXERCISES.map(exercise);

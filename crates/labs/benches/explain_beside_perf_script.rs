@@ -1,6 +1,6 @@
 //! `cargo bench -p vmnoise-labs --bench explain_beside_perf_script`: events per second, CPU time
-//! and peak memory of `vmnoise explain` and `vmnoise report` on a generated recording of 10 million
-//! events, and events per second of `perf script` on scheduler events.
+//! and peak memory of `vmnoise explain` and `vmnoise report` with a generated recording of 10
+//! million events. It also measures the events per second of `perf script` with scheduler events.
 #![forbid(unsafe_code)]
 #![allow(clippy::print_stdout)]
 
@@ -56,7 +56,7 @@ fn report(name: &str, events: u64, elapsed: Duration) {
     );
 }
 
-/// Time and memory that a process took.
+/// Time and peak memory that a process used.
 struct Taken {
     elapsed: Duration,
     cpu: Duration,
@@ -80,7 +80,7 @@ fn time(command: &mut Command) -> Result<Taken> {
     let stat_file = format!("/proc/{}/stat", child.id());
     let (mut peak_kib, mut cpu) = (0, Duration::ZERO);
     loop {
-        // An ended process keeps its times until it is waited for.
+        // The times of an ended process can be read until its parent waits for it.
         if let Ok(stat) = std::fs::read_to_string(&stat_file) {
             cpu = cpu_time(&stat);
         }
@@ -108,8 +108,8 @@ fn high_water_kib(status: &str) -> u64 {
         .unwrap_or(0)
 }
 
-/// Returns user and system time, the 14th and 15th field. The second field is a name in brackets,
-/// which may have spaces.
+/// Returns the sum of user and system time, which are fields 14 and 15 of the text. Field 2 is a
+/// name in brackets, and may contain spaces.
 fn cpu_time(stat: &str) -> Duration {
     let behind_name = stat.rsplit_once(')').map_or("", |(_, rest)| rest);
     let times = behind_name.split_whitespace().skip(11).take(2);

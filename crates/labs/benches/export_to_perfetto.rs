@@ -1,5 +1,5 @@
 //! `cargo bench -p vmnoise-labs --bench export_to_perfetto`: events per second of `vmnoise export`
-//! on a generated recording of 10 million events, to a timeline and to tables.
+//! with a generated recording of 10 million events. It exports to a timeline and to tables.
 #![forbid(unsafe_code)]
 #![allow(clippy::print_stdout)]
 

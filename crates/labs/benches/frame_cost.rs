@@ -1,6 +1,6 @@
 //! `cargo bench -p vmnoise-labs --bench frame_cost`: CPU time of the thread that drains events and
-//! draws, with four periods per second. It compares the frame, the redrawn table, and no output, in
-//! alternating runs.
+//! draws the output, with four periods per second. It compares three outputs in alternating runs:
+//! the frame, the redrawn table, and none.
 #![forbid(unsafe_code)]
 #![allow(clippy::print_stdout)]
 
@@ -11,10 +11,10 @@ use anyhow::{Context, Result, ensure};
 use vmnoise_labs::{binary, schedstat};
 
 const ROUNDS: usize = 5;
-/// Time after which the first drawing is complete.
+/// Time after which the first output is completely drawn.
 const SETTLED: Duration = Duration::from_secs(3);
 const MEASURED: Duration = Duration::from_secs(8);
-/// Name, `TERM`, further option, and text that must be drawn.
+/// Outputs to compare: name, value of `TERM`, additional option, and text that must be drawn.
 const VIEWS: [(&str, &str, &str, &str); 3] = [
     ("frame", "xterm-256color", "", "The longest gaps "),
     ("table redrawn", "dumb", "", "Operating System Noise"),
@@ -38,7 +38,7 @@ fn main() -> Result<()> {
     Ok(())
 }
 
-/// Measures one run in a terminal of its own.
+/// Measures one run in a terminal of its own. Returns its cost in ms of CPU time per second.
 fn cost(term: &str, option: &str, drawn: &str) -> Result<f64> {
     let screen = tempfile::NamedTempFile::new()?;
     let command = format!(

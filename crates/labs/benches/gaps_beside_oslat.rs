@@ -1,5 +1,5 @@
-//! `cargo bench -p vmnoise-labs --bench gaps_beside_oslat`: gaps on one CPU by oslat (rt-tests) and
-//! by the microVM, in alternating runs.
+//! `cargo bench -p vmnoise-labs --bench gaps_beside_oslat`: compares the gaps on one CPU that oslat
+//! (rt-tests) and the microVM find, in alternating runs.
 #![forbid(unsafe_code)]
 #![allow(clippy::print_stdout)]
 
@@ -11,7 +11,7 @@ use vmnoise_labs::VmnoiseRun;
 
 const ROUNDS: usize = 3;
 const SECONDS: u64 = 5;
-/// oslat counts in buckets of 1 us, and its first bucket holds values that are no gaps.
+/// oslat counts in buckets of 1 us. Its first bucket contains values that are no gaps.
 const THRESHOLD_US: u64 = 2;
 
 fn main() -> Result<()> {

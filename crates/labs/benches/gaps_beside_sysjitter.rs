@@ -1,7 +1,7 @@
 //! `cargo bench -p vmnoise-labs --bench gaps_beside_sysjitter`: checks that `vmnoise osnoise`
-//! misses no gap that the plain loop of sysjitter finds. Two pollers on one CPU would be each
-//! other's gaps. So each is compared with known events: timer interrupts of a lab under virtual
-//! time, and logged bursts on this machine.
+//! misses no gap that the plain loop of sysjitter finds. Two pollers on one CPU would cause gaps
+//! for each other. So each poller is compared with known events: timer interrupts in a lab under
+//! virtual time, and logged bursts on this machine.
 #![forbid(unsafe_code)]
 #![allow(clippy::print_stdout)]
 
@@ -30,13 +30,15 @@ fn main() -> Result<()> {
     Ok(())
 }
 
-/// Counts gaps in the lab. The tick comes every 4 ms of virtual time, and nothing else disturbs a
-/// poller above all tasks. So there are as many gaps as ticks fit into its runtime, or one more.
+/// Compares the number of gaps in a lab with the number of ticks. The tick comes every 4 ms of
+/// virtual time, and nothing else disturbs a poller with a higher priority than all tasks. So the
+/// number of gaps is the number of ticks that fit into the poller's runtime, or one more. Returns
+/// the number of missed gaps.
 fn in_the_lab() -> Result<u64> {
     const TICK_NS: u64 = 4_000_000;
     let reference = "lab-poll 0 1000 200 100";
-    // With one CPU the tool's own threads run only when the kernel throttles its poller, so its end
-    // waits for that.
+    // With one CPU, the tool's own threads run only while the kernel throttles the tool's poller.
+    // So the tool's end waits for such a time.
     let ours = "vmnoise osnoise --cpus 0 --priority f:49 --duration 200ms --format json";
     let report = Lab::kernel(DebianKernel::Cloud)
         .virtual_time(0)
@@ -65,7 +67,8 @@ fn in_the_lab() -> Result<u64> {
     Ok(missed)
 }
 
-/// Counts the bursts of a task above both pollers.
+/// Checks that each burst of a task with a higher priority than both pollers lies in a gap. Returns
+/// the number of missed bursts.
 fn on_this_machine() -> Result<u64> {
     println!(
         "{BURSTS} bursts of {BURST:?} on CPU {CPU}, and how many of them lie in a gap of at least 1 us"
@@ -108,7 +111,7 @@ fn on_this_machine() -> Result<u64> {
     Ok(by_reference + by_vmnoise)
 }
 
-/// Runs a poller during the bursts, and returns the log of the bursts too.
+/// Runs a poller during the bursts. Returns the log of the bursts, and the result of the poller.
 fn beside_bursts<T>(folder: &Path, poll: impl FnOnce() -> Result<T>) -> Result<(Vec<Burst>, T)> {
     let log = folder.join("bursts");
     let bursts = Disturber::bursts(CPU, BURSTS_HZ, BURST, BURSTS, &log)?;
@@ -126,11 +129,11 @@ fn gaps_of(recording: &Path) -> Result<Vec<Gap>> {
     Ok(gaps)
 }
 
-/// Prints how many of the bursts within `span` lie in a gap, and returns how many do not.
+/// Prints how many of the bursts within `span` lie in a gap. Returns how many bursts do not.
 fn missed(who: &str, log: &[Burst], span: (u64, u64), gaps: &[(u64, u64)]) -> Result<u64> {
     let within = |burst: &&Burst| span.0 <= burst.begin_tsc && burst.end_tsc <= span.1;
     let felt = |burst: &Burst| {
-        // Gaps are in order and do not overlap.
+        // The gaps are sorted, and do not overlap.
         let next = gaps.partition_point(|gap| gap.1 < burst.end_tsc);
         gaps.get(next).is_some_and(|gap| gap.0 <= burst.begin_tsc)
     };

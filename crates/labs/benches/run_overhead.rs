@@ -1,9 +1,11 @@
 //! `cargo bench -p vmnoise-labs --bench run_overhead`: cost of `vmnoise run` for the command that
-//! it runs. First it compares CPU time with and without `vmnoise run`, in pairs, of a compile, of a
-//! memory copy, and of `perf bench sched pipe`, which only switches. Then it repeats compile and
-//! copy in a lab under virtual time, where an instruction takes 1 ns, and counts all instructions
-//! of its one CPU between start and end of the work. With the argument `lab` only the second part
-//! runs.
+//! it runs.
+//!
+//! The first part compares CPU time with and without `vmnoise run` in pairs: of a compilation, of a
+//! memory copy, and of `perf bench sched pipe`, which mostly switches tasks. The second part
+//! repeats the compilation and the copy in a lab under virtual time, where an instruction takes 1
+//! ns. It counts all instructions of the lab's only CPU from the start to the end of the work. With
+//! the argument `lab`, only the second part runs.
 #![forbid(unsafe_code)]
 #![allow(clippy::print_stdout)]
 
@@ -16,15 +18,16 @@ use nix::sys::time::TimeValLike;
 use vmnoise_labs::bed::{CommandOutput, DebianKernel, Lab};
 
 const PAIRS: usize = 15;
-/// Limit of the added instructions, in percent.
+/// Limit of the additional instructions, in percent.
 const MOST_PERCENT: f64 = 0.5;
-/// An emulated machine takes half a minute for one run.
+/// Maximum time of the lab before it counts as hung. An emulated machine takes half a minute for
+/// one run.
 const PATIENCE: Duration = Duration::from_secs(1_200);
 
 fn main() -> Result<()> {
     let mut words = std::env::args().skip(1).filter(|word| word != "--bench");
-    // The timed program is this one, so the figures include only the work, not the program's
-    // loading.
+    // This program itself does the work and measures it, so the figures do not include the time to
+    // load a program.
     match words.next().as_deref() {
         Some("compile") => return timed(compile),
         Some("copy") => return timed(copy),
@@ -36,7 +39,7 @@ fn main() -> Result<()> {
     in_lab()
 }
 
-/// Measures on this machine.
+/// Measures the cost on this machine.
 fn here() -> Result<()> {
     println!(
         "{:>8} {:>14} {:>14} {:>10} {:>22}",
@@ -52,7 +55,7 @@ fn here() -> Result<()> {
     Ok(())
 }
 
-/// Measures under virtual time, with nothing else on the one CPU.
+/// Measures the cost in a lab under virtual time. Nothing else runs on the lab's only CPU.
 fn in_lab() -> Result<()> {
     let own = std::env::current_exe()?;
     let name = own.file_name().context("no name")?.to_string_lossy();
@@ -75,7 +78,7 @@ fn in_lab() -> Result<()> {
         let &[alone, with, again] = took else {
             bail!("three times each");
         };
-        // If the two runs without `vmnoise` differ, the larger addition counts.
+        // If the two runs without `vmnoise` differ, the result is the larger cost.
         let added = (with / alone.min(again) - 1.0) * 100.0;
         println!("{work:>8} {alone:>14.3} {with:>14.3} {again:>14.3} {added:>10.3}");
         ensure!(
@@ -92,7 +95,8 @@ fn elapsed_ms(output: &CommandOutput) -> Result<f64> {
     Ok(ns.parse::<f64>()? / 1e6)
 }
 
-/// Runs pairs in alternating order, so that changes on this machine affect both sides.
+/// Measures pairs with and without `vmnoise run`. Their order alternates, so that changes on this
+/// machine affect both sides.
 fn compare(work: &str) -> Result<()> {
     let mut alone_us = Vec::new();
     let mut with_us = Vec::new();
@@ -108,7 +112,7 @@ fn compare(work: &str) -> Result<()> {
                 (once(work, false)?, with)
             }
         };
-        // The first pair only fills the caches.
+        // The first pair only fills the caches, and does not count.
         if pair > 0 {
             alone_us.push(alone);
             with_us.push(with);
@@ -133,7 +137,7 @@ fn median(values: &mut [f64]) -> f64 {
     values[values.len() / 2]
 }
 
-/// Returns the CPU time of the work, in µs.
+/// Returns the CPU time of the work with or without `vmnoise run`, in µs.
 fn once(work: &str, with: bool) -> Result<f64> {
     let own = std::env::current_exe()?;
     let mut command = match with {
@@ -154,7 +158,7 @@ fn once(work: &str, with: bool) -> Result<f64> {
 }
 
 /// Does the work. Prints the CPU time of this process and its children in µs, and the elapsed time
-/// in ns.
+/// of the work in ns.
 fn timed(work: fn() -> Result<()>) -> Result<()> {
     let start = Instant::now();
     work()?;
@@ -168,7 +172,7 @@ fn timed(work: fn() -> Result<()>) -> Result<()> {
     Ok(())
 }
 
-/// Compiles six C files, two at a time; each compiler starts several programs.
+/// Compiles six C files, two at the same time. Each compiler starts several programs.
 fn compile() -> Result<()> {
     let mut code = String::new();
     for function in 0..150 {
@@ -180,7 +184,7 @@ fn compile() -> Result<()> {
     std::fs::create_dir_all(&folder)?;
     let file = folder.join("a.c");
     std::fs::write(&file, code)?;
-    // A lab has no PATH, and cc needs it to find its own parts.
+    // A lab has no PATH, but cc needs one to find its own programs.
     let path = std::env::var("PATH").unwrap_or_default();
     let path = format!("{path}:/usr/bin:/bin");
     let one = |number: usize| {

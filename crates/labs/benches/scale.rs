@@ -1,5 +1,5 @@
 //! `cargo bench -p vmnoise-labs --bench scale`: time and memory of `vmnoise scale` for a million
-//! ranks, with a generated recording of two CPUs.
+//! ranks. The input is a generated recording of two CPUs.
 #![forbid(unsafe_code)]
 #![allow(clippy::print_stdout)]
 
@@ -11,7 +11,8 @@ use self::many_gaps::{generate, time};
 
 fn main() -> Result<()> {
     let folder = tempfile::tempdir()?;
-    // The largest is last, because the memory is the most of all runs so far.
+    // The largest recording is the last, because the printed memory is the largest of all runs so
+    // far.
     for gaps in [100_000, 1_000_000, 10_000_000] {
         let recording = folder.path().join("generated.vmn");
         generate(&recording, gaps)?;

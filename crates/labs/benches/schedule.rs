@@ -1,5 +1,5 @@
-//! `cargo bench -p vmnoise-labs --bench schedule`: time and memory of `vmnoise schedule`, with a
-//! generated recording of two CPUs.
+//! `cargo bench -p vmnoise-labs --bench schedule`: time and memory of `vmnoise schedule`. The input
+//! is a generated recording of two CPUs.
 #![forbid(unsafe_code)]
 #![allow(clippy::print_stdout)]
 
@@ -30,7 +30,8 @@ fn main() -> Result<()> {
     let tasks = folder.path().join("tasks.toml");
     fs::write(&tasks, TASKS)?;
     let tasks = tasks.to_str().context("a path in UTF-8")?;
-    // The largest is last, because the memory is the most of all runs so far.
+    // The largest recording is the last, because the printed memory is the largest of all runs so
+    // far.
     for gaps in [100_000, 1_000_000, 10_000_000] {
         let recording = folder.path().join("generated.vmn");
         generate(&recording, gaps)?;

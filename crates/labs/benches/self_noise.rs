@@ -1,6 +1,6 @@
 //! `cargo bench -p vmnoise-labs --bench self_noise`: noise that tracing adds to a CPU of this
-//! machine. It compares vmnoise with `perf record` of the same events, with the same reference
-//! poller, in alternating runs.
+//! machine. It compares `vmnoise` with `perf record` of the same events, in alternating runs. The
+//! same reference poller measures the noise.
 #![forbid(unsafe_code)]
 #![allow(clippy::print_stdout)]
 
@@ -14,16 +14,16 @@ use vmnoise_labs::{binary, lab_program};
 use vmnoise_workload::tsc;
 
 const CPU: &str = "1";
-/// CPU for the tracers' own threads.
+/// CPU on which the tracers' own threads run.
 const ELSEWHERE: &str = "0";
 const ROUNDS: usize = 7;
-/// Length of a run in ms. In a longer one, real-time throttling would make gaps.
+/// Length of a run in ms. In a longer run, real-time throttling would cause gaps.
 const POLL_MS: &str = "800";
 const THRESHOLD_NS: u64 = 1_000;
-/// Time that a tracer gets to attach.
+/// Time in ms that a tracer has to attach.
 const SET_UP_MS: &str = "1500";
-/// Events to which vmnoise attaches, as far as they happen on an idle machine. (The kernel does not
-/// let perf trace the end of irq_work, which perf itself raises.)
+/// Events to which vmnoise attaches, if they happen on an idle machine. The end of irq_work is
+/// missing: perf itself causes irq_work, so the kernel does not allow perf to trace it.
 const EVENTS: &str = "sched:sched_switch,sched:sched_waking,\
     irq:irq_handler_entry,irq:irq_handler_exit,irq:softirq_entry,irq:softirq_exit,\
     irq_vectors:local_timer_entry,irq_vectors:local_timer_exit,\
@@ -82,7 +82,8 @@ impl Peer {
         }
     }
 
-    /// Returns the tracer's command. The poller of vmnoise waits behind the reference poller.
+    /// Returns the command of the tracer; `None` for no tracer. The poller of vmnoise waits while
+    /// the reference poller runs.
     fn command(self, folder: &Path) -> Option<Command> {
         let mut command = Command::new("taskset");
         command.args(["--cpu-list", ELSEWHERE]);
@@ -102,7 +103,7 @@ impl Peer {
     }
 }
 
-/// Returns the gaps that the reference poller observed under a tracer.
+/// Returns the gaps that the reference poller observed while this tracer ran.
 fn under(peer: Peer, folder: &Path) -> Result<PolledRun> {
     let mut tracer = peer.command(folder).map(Tracer::start).transpose()?;
     let threshold = tsc::calibrate_hz(Duration::from_millis(50)) * THRESHOLD_NS / 1_000_000_000;
@@ -117,7 +118,7 @@ fn under(peer: Peer, folder: &Path) -> Result<PolledRun> {
     Ok(serde_json::from_slice(&output.stdout)?)
 }
 
-/// Prints a run, and returns its median gap in ns.
+/// Prints a run, and returns the median length of its gaps in ns.
 fn report(name: &str, polled: &PolledRun) -> Result<f64> {
     let ns = |cycles: u64| cycles as f64 * 1e9 / polled.tsc_hz as f64;
     let median_ns = ns(polled.median_tsc().context("no gap at all")?);
@@ -129,7 +130,7 @@ fn report(name: &str, polled: &PolledRun) -> Result<f64> {
     Ok(median_ns)
 }
 
-/// A running tracer, which ends when dropped.
+/// A running tracer. It ends when this value is dropped.
 struct Tracer(Child);
 
 impl Tracer {
@@ -151,7 +152,7 @@ impl Tracer {
 
 impl Drop for Tracer {
     fn drop(&mut self) {
-        // It may have ended already.
+        // The tracer may have ended already.
         let _ = self.0.kill();
         let _ = self.0.wait();
     }

@@ -1,7 +1,7 @@
 //! `cargo bench -p vmnoise-labs --bench self_noise_exact`: instructions that tracing adds to each
 //! timer interrupt. It compares vmnoise, the kernel's own osnoise tracer, and `perf record` of the
-//! same events, with the same reference poller, on PREEMPT_RT in the lab under virtual time, where
-//! a run repeats to the last instruction.
+//! same events. The same reference poller measures all of them. They run on PREEMPT_RT in the lab
+//! under virtual time, where each run executes exactly the same instructions.
 #![forbid(unsafe_code)]
 #![allow(clippy::print_stdout)]
 
@@ -11,11 +11,12 @@ use vmnoise_labs::installed::with_libraries;
 use vmnoise_labs::lab_program;
 use vmnoise_labs::polled::PolledRun;
 
-/// Reference poller: a threshold of 200 cycles, which are ns here, for 50 ticks of 4 ms. Callers
-/// append the time to wait until the tracer is set up. Every tracer's own poller waits behind it.
+/// Command of the reference poller: a threshold of 200 cycles (here 200 ns), for 50 ticks of 4 ms.
+/// Callers append the time to wait until the tracer has started. The pollers of all tracers wait
+/// while the reference poller runs.
 const POLL: &str = "lab-poll 0 200 200";
 const TRACING: &str = "/sys/kernel/tracing";
-/// perf, which runs the poller and ends with it.
+/// Command of perf. The command of the poller must follow; perf runs it, and ends with it.
 const PERF: &str = "ld-linux-x86-64.so.2 --library-path /bin /bin/perf record --quiet --cpu 0 \
                     --output /tmp/perf.data --event sched:sched_switch,sched:sched_waking,\
                     irq:irq_handler_entry,irq:irq_handler_exit,irq:softirq_entry,irq:softirq_exit,\
@@ -26,8 +27,7 @@ fn main() -> Result<()> {
     let with_events = format!("{POLL} 100 {TRACING}/events/osnoise/enable=1");
     let off = format!("{TRACING}/events/osnoise/enable=0 {TRACING}/current_tracer=nop");
     let nothing = format!("{POLL} 100 {off}");
-    // vmnoise measures only 1 ms of every 9 s, so that the emulator need not step through its
-    // polling.
+    // vmnoise measures for only 1 ms in every 9 s, because emulating its polling takes much time.
     let vmnoise = "& vmnoise osnoise --cpus 0 --duration 60s --period 9s --runtime 1ms";
     let mut lab = Lab::kernel(DebianKernel::Rt).virtual_time(0);
     for program in with_libraries("perf", "linux-perf")? {
@@ -104,7 +104,7 @@ fn median(polled: &PolledRun) -> Result<u64> {
     polled.median_tsc().context("no gap at all")
 }
 
-/// Returns the noise in ns per second; virtual time runs at 1 GHz.
+/// Returns the noise in ns per second. Virtual time runs at 1 GHz.
 fn per_second(polled: &PolledRun) -> f64 {
     polled.noise_tsc() as f64 / polled.seconds()
 }

@@ -1,5 +1,5 @@
-//! `cargo bench -p vmnoise-labs --bench start_and_bpf_cost`: time from the start of the program to
-//! its first measured gap, and cost of its BPF programs per event.
+//! `cargo bench -p vmnoise-labs --bench start_and_bpf_cost`: time from the start of vmnoise to its
+//! first measured gap, and cost of its BPF programs per event.
 #![forbid(unsafe_code)]
 #![allow(clippy::print_stdout)]
 

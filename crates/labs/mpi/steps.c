@@ -1,13 +1,14 @@
-/* A bulk-synchronous program: in each step every rank does the same fixed work, and then waits for
- * all others.
+/* A bulk-synchronous program: in each step, every rank does the same fixed work, and then waits for
+ * all other ranks.
  *
  *   steps TURNS STEPS barrier|allreduce FOLDER
  *
- * The work is TURNS turns of a loop. Each turn waits for the product of the turn before, so the CPU
- * time of the work does not depend on the load of the CPU's other threads. Rank R stays on CPU R,
- * where ordinary tasks have to wait for it (SCHED_FIFO). It writes FOLDER/rankR, a line for each
- * step, in nanoseconds: start (CLOCK_MONOTONIC), length of the work, length of the step, and the
- * CPU time that the scheduler charged for the work (CLOCK_THREAD_CPUTIME_ID). */
+ * The work is a loop with TURNS iterations. Each iteration needs the product of the previous one.
+ * So the CPU time of the work does not depend on the load of the hardware threads that share the
+ * core. Rank R stays on CPU R at SCHED_FIFO, so ordinary tasks must wait for it. Rank R writes the
+ * file FOLDER/rankR. The file has one line per step with four times in nanoseconds: the start of
+ * the step (CLOCK_MONOTONIC), the length of the work, the length of the step, and the CPU time that
+ * the scheduler charged for the work (CLOCK_THREAD_CPUTIME_ID). */
 #define _GNU_SOURCE
 #include <inttypes.h>
 #include <mpi.h>
@@ -118,8 +119,8 @@ int main(int argc, char **argv)
 	struct step *steps = calloc(count, sizeof(*steps));
 	if (!steps)
 		fail("calloc");
-	/* Touch all pages and connect to the other ranks first, so that no measured step pays for
-	 * it. */
+	/* First, write all pages and connect to the other ranks, so that the measured steps do not
+	 * include this time. */
 	memset(steps, 1, count * sizeof(*steps));
 	for (int step = 0; step < WARM_UP; step++)
 		one_step(turns, is_allreduce);

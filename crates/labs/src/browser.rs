@@ -1,5 +1,5 @@
-//! Controls a headless Chromium by the DevTools protocol over two pipes, and keeps the page's log
-//! and its network requests.
+//! Controls a headless Chromium with the DevTools protocol over two pipes. Records the messages and
+//! the network requests of its page.
 #![allow(clippy::unwrap_used)] // For tests only: a failed unwrap fails the test.
 
 use std::fs::{self, File, OpenOptions};
@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-/// Limit for an answer of the browser, enough on a busy machine too.
+/// Maximum time to wait for an answer of the browser. It is long enough on a busy machine too.
 const PATIENCE: Duration = Duration::from_secs(180);
 
 /// A browser with one page.
@@ -26,18 +26,19 @@ pub struct Browser {
     from: BufReader<File>,
     next: u64,
     session: Option<String>,
-    /// Start of the addresses that its page may request.
+    /// Start of the addresses that the page may request.
     home: String,
-    /// Events that it sent without a request.
+    /// Events from the browser that answer no request.
     reported: Vec<Value>,
     done: Arc<AtomicBool>,
 }
 
 impl Browser {
-    /// Starts the browser. `dark` is the user's preferred color scheme.
+    /// Starts the browser. If `dark`, pages see that the user prefers a dark color scheme.
     ///
     /// # Panics
-    /// If there is no Chromium or it does not answer, as all functions here.
+    /// If Chromium is not installed, or does not answer. All functions of this type panic if the
+    /// browser does not answer.
     pub fn start(dark: bool) -> Browser {
         let folder = tempfile::tempdir().unwrap();
         let pipe = |name: &str| {
@@ -93,8 +94,8 @@ impl Browser {
         browser
     }
 
-    /// Opens a page and waits until its charts are drawn. Returns how long that took by the page's
-    /// own clock, from the start of loading.
+    /// Opens a page and waits until its charts are drawn. Returns the time from the start of
+    /// loading until then, by the page's own clock.
     pub fn open(&mut self, page: &Path) -> Duration {
         let url = format!("file://{}", page.display());
         self.call("Page.navigate", json!({"url": url}));
@@ -104,7 +105,7 @@ impl Browser {
         Duration::from_millis(ms.as_str().unwrap().parse().unwrap())
     }
 
-    /// Opens a page of a server, which may request more from that server.
+    /// Opens the page of this server. The page may send further requests to the same server.
     pub fn visit(&mut self, server: &str) {
         server.clone_into(&mut self.home);
         self.call("Page.navigate", json!({"url": server}));
@@ -154,8 +155,8 @@ impl Browser {
         self.mouse("mouseReleased", to, 1);
     }
 
-    /// Returns the middle of the first element that this selector matches, after scrolling it into
-    /// view, in window coordinates.
+    /// Scrolls the first element that this selector matches into view. Returns the middle of the
+    /// element in window coordinates.
     pub fn middle(&mut self, selector: &str) -> [f64; 2] {
         let found = self.eval(&format!(
             "(() => {{ const it = document.querySelector({selector:?}); \
@@ -172,10 +173,10 @@ impl Browser {
         self.drag(at, at);
     }
 
-    /// Returns errors and warnings of the console, and requests to other addresses than its page
-    /// may request.
+    /// Returns errors and warnings of the console, and requests to addresses that the page may not
+    /// request.
     pub fn complaints(&mut self) -> Vec<String> {
-        self.eval("0"); // Events from before arrive with the answer.
+        self.eval("0"); // Earlier events arrive before this answer.
         let reported = self.reported.iter();
         let complaints = reported.filter(|event| match event["method"].as_str() {
             Some("Runtime.exceptionThrown") => true,
@@ -195,7 +196,8 @@ impl Browser {
         complaints.map(Value::to_string).collect()
     }
 
-    /// Returns the number of files and addresses that were requested since the start.
+    /// Returns the number of files and addresses that pages have requested since the browser
+    /// started.
     pub fn requests(&self) -> usize {
         let is_request = |event: &&Value| {
             let url = event["params"]["request"]["url"]
@@ -206,7 +208,7 @@ impl Browser {
         self.reported.iter().filter(is_request).count()
     }
 
-    /// Saves the window as a picture.
+    /// Saves a picture of the window to a PNG file.
     pub fn screenshot(&mut self, picture: &Path) {
         let shot = self.call("Page.captureScreenshot", json!({"format": "png"}));
         self.keep(&shot["data"], picture);
@@ -265,7 +267,8 @@ impl Drop for Browser {
     }
 }
 
-/// Ends a browser that does not answer, because it would block its test forever.
+/// Ends the browser after 6 minutes unless `done` is set. A browser that does not answer would
+/// block its test forever.
 fn end_if_stuck(pid: u32, done: Arc<AtomicBool>) {
     thread::spawn(move || {
         let begun = Instant::now();

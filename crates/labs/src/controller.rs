@@ -1,4 +1,4 @@
-//! A cgroup under one controller, of either version of cgroups.
+//! A cgroup with one controller, in version 1 or 2 of cgroups.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -9,16 +9,17 @@ use anyhow::{Context, Result, bail};
 /// Folder where systemd mounts cgroups.
 const ROOT: &str = "/sys/fs/cgroup";
 
-/// Version of cgroups that has a controller.
+/// Version of cgroups in which a controller is available.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Version {
-    /// One hierarchy per controller.
+    /// Version 1: one hierarchy for each controller.
     One,
-    /// One hierarchy for all controllers.
+    /// Version 2: one hierarchy for all controllers.
     Two,
 }
 
-/// A cgroup that is removed when dropped; its processes must have ended or left.
+/// A cgroup that is removed when this value is dropped. Its processes must have ended or left
+/// before.
 #[derive(Debug)]
 pub(crate) struct Controlled {
     folder: PathBuf,
@@ -26,7 +27,7 @@ pub(crate) struct Controlled {
 }
 
 impl Controlled {
-    /// Creates a cgroup.
+    /// Creates a cgroup with this controller.
     ///
     /// # Errors
     /// If no cgroup version has the controller, or this process is not root.
@@ -57,7 +58,7 @@ impl Controlled {
 
 impl Drop for Controlled {
     fn drop(&mut self) {
-        // A process leaves its cgroup a moment after it was waited for.
+        // A process leaves its cgroup a moment after its parent has waited for its end.
         for _ in 0..100 {
             if fs::remove_dir(&self.folder).is_ok() {
                 return;
@@ -68,10 +69,10 @@ impl Drop for Controlled {
     }
 }
 
-/// Returns the root of the hierarchy that has this controller.
+/// Returns the root folder of the hierarchy that has this controller, and the version of cgroups.
 ///
 /// # Errors
-/// If no hierarchy has it.
+/// If no hierarchy has this controller.
 pub(crate) fn hierarchy(controller: &str) -> Result<(PathBuf, Version)> {
     let root = Path::new(ROOT);
     let first = root.join(controller);
@@ -98,7 +99,7 @@ fn has(controllers: &str, controller: &str) -> bool {
         .any(|it| it == controller)
 }
 
-/// Returns the cgroup that a process is in.
+/// Returns the folder of the cgroup that a process is in, in the hierarchy of this controller.
 ///
 /// # Errors
 /// If the process has ended, or no cgroup version has the controller.

@@ -1,4 +1,4 @@
-//! A cpuset for the process under test, of either version of cgroups.
+//! A cpuset for the process under test, in version 1 or 2 of cgroups.
 
 use std::fs;
 
@@ -8,7 +8,7 @@ use crate::controller::{Controlled, Version, hierarchy};
 
 const CONTROLLER: &str = "cpuset";
 
-/// A cpuset that is removed when dropped; its processes must have ended.
+/// A cpuset that is removed when this value is dropped. Its processes must have ended before.
 #[derive(Debug)]
 pub struct Cpuset(Controlled);
 

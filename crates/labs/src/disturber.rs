@@ -1,4 +1,5 @@
-//! Known causes: programs that take a CPU and log the time that they took.
+//! Disturbers: programs that take time from a CPU. Tests check that `vmnoise` blames these
+//! programs.
 
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -11,19 +12,19 @@ use crate::run::lab_program;
 use crate::schedstat::{self, Schedstat};
 use crate::{stress_ng, vmm};
 
-/// One burst as its program logged it.
+/// One burst (a period of continuous work), as the disturber logged it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Burst {
-    /// Host TSC at its start.
+    /// TSC of the host at the start of the burst.
     pub begin_tsc: u64,
-    /// Host TSC at its end.
+    /// TSC of the host at the end of the burst.
     pub end_tsc: u64,
-    /// CPU time that the scheduler charged the thread from the end of the burst before to the end
-    /// of this one.
+    /// CPU time, nanoseconds, that the scheduler charged to the disturber's thread from the end of
+    /// the previous burst to the end of this burst.
     pub charged_ns: u64,
 }
 
-/// A running disturber; it ends when dropped.
+/// A running disturber. Dropping this value ends the program.
 #[derive(Debug)]
 pub struct Disturber {
     child: Child,
@@ -31,10 +32,10 @@ pub struct Disturber {
 }
 
 impl Disturber {
-    /// Starts a task of ordinary priority that never sleeps, on this CPU.
+    /// Starts a task of ordinary priority on this CPU. The task never sleeps.
     ///
     /// # Errors
-    /// If it cannot be started.
+    /// If the task cannot be started.
     pub fn busy(cpu: u32) -> Result<Disturber> {
         Disturber::on_cpu("busy", cpu)
     }
@@ -42,23 +43,23 @@ impl Disturber {
     /// Starts two tasks that wake each other on this CPU, as fast as they can.
     ///
     /// # Errors
-    /// If they cannot be started.
+    /// If the tasks cannot be started.
     pub fn storm(cpu: u32) -> Result<Disturber> {
         Disturber::on_cpu("storm", cpu)
     }
 
-    /// Starts tasks of ordinary priority that make system calls and interrupts on this CPU.
+    /// Starts tasks of ordinary priority on this CPU that make system calls and cause interrupts.
     ///
     /// # Errors
-    /// If they cannot be started.
+    /// If the tasks cannot be started.
     pub fn calls(cpu: u32) -> Result<Disturber> {
         Disturber::on_cpu("calls", cpu)
     }
 
-    /// Starts stress-ng on this CPU, and waits until it works.
+    /// Starts stress-ng on this CPU, and waits until all of its workers have started.
     ///
     /// # Errors
-    /// If it cannot be started, or does not start to work.
+    /// If stress-ng cannot be started, or its workers do not start.
     pub fn stress_ng(cpu: u32) -> Result<Disturber> {
         let command = stress_ng::command(cpu, "/tmp");
         let mut words = command.split(' ');
@@ -69,11 +70,11 @@ impl Disturber {
         Ok(disturber)
     }
 
-    /// Starts a SCHED_FIFO task that burns `burst` every `every` on this CPU, and appends each
-    /// burst to `log`.
+    /// Starts a SCHED_FIFO task on this CPU. The task works for `burst`, sleeps for `every`, and
+    /// repeats both. It appends each burst to `log`.
     ///
     /// # Errors
-    /// If it cannot be started.
+    /// If the task cannot be started.
     pub fn turns(cpu: u32, burst: Duration, every: Duration, log: &Path) -> Result<Disturber> {
         let numbers = [cpu.into(), burst.as_micros(), every.as_micros()];
         let numbers = numbers.map(|number| number.to_string());
@@ -86,21 +87,22 @@ impl Disturber {
         )
     }
 
-    /// Starts a SCHED_FIFO task that burns `burst` on this CPU, each time `phase` after a multiple
-    /// of `every` of CLOCK_MONOTONIC.
+    /// Starts a SCHED_FIFO task on this CPU. Each of its bursts lasts `burst`, and begins `phase`
+    /// after a multiple of `every` on CLOCK_MONOTONIC.
     ///
     /// # Errors
-    /// If it cannot be started.
+    /// If the task cannot be started.
     pub fn paced(cpu: u32, burst: Duration, every: Duration, phase: Duration) -> Result<Disturber> {
         let times = [burst, every, phase].map(|time| time.as_micros().to_string());
         let mut command = Command::new(lab_program("lab-disturb")?);
         Disturber::start(command.args(["paced", &cpu.to_string()]).args(times), None)
     }
 
-    /// Starts a SCHED_FIFO task that burns this CPU at random, on average `burst` every `every`.
+    /// Starts a SCHED_FIFO task on this CPU that works and sleeps for random times. A burst lasts
+    /// `burst` on average, and a sleep lasts `every` on average.
     ///
     /// # Errors
-    /// If it cannot be started.
+    /// If the task cannot be started.
     pub fn irregular(cpu: u32, burst: Duration, every: Duration) -> Result<Disturber> {
         let numbers = [cpu.into(), burst.as_micros(), every.as_micros()];
         let mut command = Command::new(lab_program("lab-disturb")?);
@@ -108,10 +110,11 @@ impl Disturber {
         Disturber::start(command.args(numbers.map(|it| it.to_string())), None)
     }
 
-    /// Starts interrupts on this CPU. `count` timers expire in each.
+    /// Starts a task that causes one timer interrupt per `every` on this CPU. In each interrupt,
+    /// `count` timers expire.
     ///
     /// # Errors
-    /// If they cannot be started.
+    /// If the task cannot be started.
     pub fn expiries(cpu: u32, count: u32, every: Duration) -> Result<Disturber> {
         let numbers = [cpu.into(), count.into(), every.as_micros(), u32::MAX.into()];
         let mut command = Command::new(lab_program("lab-disturb")?);
@@ -119,10 +122,11 @@ impl Disturber {
         Disturber::start(command.args(numbers.map(|it| it.to_string())), None)
     }
 
-    /// Starts a task that mostly sleeps, and leaves deferred work to the kernel on this CPU.
+    /// Starts a task on this CPU that sleeps most of the time. Between its sleeps, the task causes
+    /// work that the kernel does later on the same CPU.
     ///
     /// # Errors
-    /// If it cannot be started.
+    /// If the task cannot be started.
     pub fn litter(cpu: u32) -> Result<Disturber> {
         Disturber::on_cpu("litter", cpu)
     }
@@ -132,11 +136,11 @@ impl Disturber {
         Disturber::start(command.args([what, &cpu.to_string()]), None)
     }
 
-    /// Starts a SCHED_FIFO task that burns `burst` on this CPU, `hz` times a second. After `count`
-    /// bursts it writes them to `log`.
+    /// Starts a SCHED_FIFO task on this CPU with `hz` bursts per second, each of length `burst`.
+    /// After `count` bursts, the task writes all of them to `log`.
     ///
     /// # Errors
-    /// If it cannot be started.
+    /// If the task cannot be started.
     pub fn bursts(
         cpu: u32,
         hz: u32,
@@ -154,8 +158,8 @@ impl Disturber {
         )
     }
 
-    /// Starts timer interrupts at this rate on this CPU, without a task that runs there: perf
-    /// samples its clock and drops the samples.
+    /// Starts `hz` timer interrupts per second on this CPU, without a task that runs there. For
+    /// this, `perf record` samples the CPU's clock, and writes the samples to `/dev/null`.
     ///
     /// # Errors
     /// If perf (package linux-perf) cannot be started.
@@ -182,10 +186,11 @@ impl Disturber {
         Disturber::start(&mut perf, None)
     }
 
-    /// Runs a process that takes all memory until the kernel kills it; for labs only.
+    /// Runs a process that takes all memory, and returns when the kernel has killed this process.
+    /// For use in labs only.
     ///
     /// # Errors
-    /// If it cannot be started, or ends in another way.
+    /// If the process cannot be started, or ends without a signal.
     pub fn memory() -> Result<()> {
         let mut hog = Command::new(lab_program("lab-disturb")?);
         let status = hog.arg("memory").stdin(Stdio::null()).status()?;
@@ -203,7 +208,7 @@ impl Disturber {
             .stderr(Stdio::null())
             .spawn()
             .with_context(|| format!("starting {}", command.get_program().display()))?;
-        // Long enough to be at work. No test needs it to work at a certain instant.
+        // Gives the program time to begin its work. No test depends on the exact instant.
         std::thread::sleep(Duration::from_millis(500));
         let failed = child.try_wait()?.filter(|status| !status.success());
         if let Some(status) = failed {
@@ -212,11 +217,11 @@ impl Disturber {
         Ok(Disturber { child, log })
     }
 
-    /// Gives all its threads the highest priority of ordinary tasks (nice -20), so that it has its
-    /// CPU most of the time, whatever else runs there.
+    /// Gives all threads of the disturber the highest priority of ordinary tasks (nice -20). The
+    /// disturber then has its CPU most of the time, whatever else runs there.
     ///
     /// # Errors
-    /// If it has ended, or the kernel refuses.
+    /// If the disturber has ended, or the kernel refuses.
     pub fn outranking(self) -> Result<Disturber> {
         for (tid, comm) in schedstat::threads(self.child.id())? {
             setpriority_process(Pid::from_raw(tid.cast_signed()), -20).with_context(|| comm)?;
@@ -224,15 +229,15 @@ impl Disturber {
         Ok(self)
     }
 
-    /// Returns its process ID.
+    /// Returns the process ID of the disturber.
     pub fn pid(&self) -> u32 {
         self.child.id()
     }
 
-    /// Returns the name that results must blame.
+    /// Returns the name that results must blame for the disturber's work: `comm:tid`.
     ///
     /// # Errors
-    /// If it has ended.
+    /// If the disturber has ended.
     pub fn source(&self) -> Result<String> {
         let threads = schedstat::threads(self.child.id())?;
         let burner = threads.iter().find(|(_, comm)| comm == "lab-burner");
@@ -240,28 +245,29 @@ impl Disturber {
         Ok(format!("{comm}:{tid}"))
     }
 
-    /// Checks that it still runs: a disturber that ended early did not disturb for the whole time.
+    /// Checks that the disturber still runs. If it ended early, it did not disturb for the whole
+    /// time.
     ///
     /// # Errors
-    /// If it has ended.
+    /// If the disturber has ended.
     pub fn has_worked(&mut self) -> Result<()> {
         let ended = self.child.try_wait()?;
         ensure!(ended.is_none(), "the disturber has ended early: {ended:?}");
         Ok(())
     }
 
-    /// Returns the scheduler's counts of its first thread.
+    /// Returns the scheduler's counts of the disturber's first thread.
     ///
     /// # Errors
-    /// If it has ended.
+    /// If the disturber has ended.
     pub fn schedstat(&self) -> Result<Schedstat> {
         schedstat::read(self.child.id(), self.child.id())
     }
 
-    /// Waits for its end and reads its log.
+    /// Waits for the end of the disturber, and returns the bursts in its log.
     ///
     /// # Errors
-    /// If it has no log, or the log cannot be read.
+    /// If the disturber has no log, or the log cannot be read.
     pub fn into_log(mut self) -> Result<Vec<Burst>> {
         ensure!(self.child.wait()?.success(), "the disturber failed");
         let path = self.log.as_ref().context("this disturber keeps no log")?;
@@ -282,7 +288,7 @@ impl Disturber {
 
 impl Drop for Disturber {
     fn drop(&mut self) {
-        // It may have ended already.
+        // The program may have ended already.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }

@@ -1,5 +1,5 @@
-//! Reads what a run could leave behind on the machine, from the kernel's own files and bpftool.
-//! Tests compare before and after.
+//! Reads state that a run could leave changed on this machine, from kernel files and bpftool. Tests
+//! compare the state before a run with the state after it.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -10,8 +10,8 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 
-/// Settings that measuring tools are known to change, one file each. A missing file counts as
-/// empty.
+/// Settings that measuring tools are known to change, one file each. [`settings`] returns a missing
+/// file as empty.
 const SETTINGS: [&str; 9] = [
     "/proc/sys/kernel/bpf_stats_enabled",
     "/proc/sys/kernel/sched_rt_runtime_us",
@@ -27,7 +27,7 @@ const SETTINGS: [&str; 9] = [
 const GROUPS: &str = "/sys/fs/cgroup";
 /// Folder with the idle states of each CPU (Documentation/admin-guide/pm/cpuidle.rst).
 const CPUS: &str = "/sys/devices/system/cpu";
-/// Folders whose entries outlive a process.
+/// Folders whose entries can outlive the process that made them.
 const FOLDERS: [&str; 4] = [
     "/sys/fs/bpf",
     "/sys/kernel/tracing/instances",
@@ -35,14 +35,15 @@ const FOLDERS: [&str; 4] = [
     "/dev/shm",
 ];
 
-/// Returns the settings of this machine, by file.
+/// Returns the settings of this machine: the content of each file by its path. For a folder, the
+/// content is the list of its entries.
 pub fn settings() -> BTreeMap<String, Vec<u8>> {
     let mut found: BTreeMap<String, Vec<u8>> = SETTINGS
         .iter()
         .map(|&file| (file.to_owned(), fs::read(file).unwrap_or_default()))
         .collect();
-    // The file has four bytes: the longest wake-up latency that any process allows
-    // (pm_qos_interface.rst). Opening it to read requests nothing.
+    // This file contains four bytes: the longest wake-up latency in microseconds that all processes
+    // accept (pm_qos_interface.rst). Opening the file for reading requests nothing.
     found.insert("/dev/cpu_dma_latency".to_owned(), dma_latency());
     for folder in FOLDERS {
         let names = entries(Path::new(folder)).into_iter().collect::<Vec<_>>();
@@ -72,15 +73,16 @@ pub fn settings() -> BTreeMap<String, Vec<u8>> {
     found
 }
 
-/// Returns the cgroups of this process, one per hierarchy (cgroups(7)).
+/// Returns the paths of this process's cgroups, one per hierarchy (cgroups(7)).
 fn own_groups() -> Vec<String> {
     let groups = fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
     let paths = groups.lines().filter_map(|line| line.splitn(3, ':').nth(2));
     paths.map(str::to_owned).collect()
 }
 
-/// Returns whether a cgroup has the same parent as `own` or lies deeper below it, unless the parent
-/// is the root. The program that made `own` makes others there, for processes that come and go.
+/// Returns whether `group` lies below the parent of `own`, but not in `own`. Returns false if this
+/// parent is the root. The program that made `own` also makes cgroups there for short-lived
+/// processes.
 fn is_beside(group: &str, own: &str) -> bool {
     let parent = own.rsplit_once('/').map_or("", |(parent, _)| parent);
     !parent.is_empty() && group.contains(&format!("{parent}/")) && !group.contains(own)
@@ -110,7 +112,7 @@ fn subfolders(folder: &Path, found: &mut Vec<String>) {
     }
 }
 
-/// Returns the memory of a process in KiB: `VmRSS` of proc_pid_status(5).
+/// Returns the memory that a process uses, in KiB: `VmRSS` of proc_pid_status(5).
 ///
 /// # Errors
 /// If the process has ended.
@@ -121,7 +123,7 @@ pub fn resident_kb(pid: u32) -> Result<u64> {
     Ok(kb.context("no VmRSS: vmnoise has ended")?.parse()?)
 }
 
-/// Time in which the kernel must free objects without a user.
+/// Time within which the kernel must free objects that no process uses any more.
 const PATIENCE: Duration = Duration::from_secs(20);
 
 /// Kernel objects that a process holds by file descriptors.
@@ -133,12 +135,12 @@ pub struct OpenDescriptors {
     pub maps: BTreeSet<u32>,
     /// IDs of BPF links, which attach programs.
     pub links: BTreeSet<u32>,
-    /// Whether the process keeps the kernel's accounting of BPF run time on.
+    /// Whether the process has a descriptor that keeps the kernel's accounting of BPF run time on.
     pub accounting: bool,
 }
 
 impl OpenDescriptors {
-    /// Reads what a running process holds (proc_pid_fdinfo(5)).
+    /// Reads the objects that a running process holds (proc_pid_fdinfo(5)).
     ///
     /// # Errors
     /// If the process has ended.
@@ -150,7 +152,7 @@ impl OpenDescriptors {
             held.accounting |= target.to_string_lossy().contains("bpf-stats");
             let name = entry.file_name();
             let info = format!("/proc/{pid}/fdinfo/{}", name.display());
-            // The text of a link has its program's ID too.
+            // The text of a link also contains the ID of the link's program.
             let text = fs::read_to_string(info).unwrap_or_default();
             for line in text.lines() {
                 let Some((key, id)) = line.split_once(':') else {
@@ -170,7 +172,7 @@ impl OpenDescriptors {
         Ok(held)
     }
 
-    /// Returns those of its programs, maps and links that the kernel still has.
+    /// Returns the programs, maps and links of this value that the kernel still has.
     ///
     /// # Errors
     /// If bpftool cannot be started.
@@ -196,8 +198,8 @@ impl OpenDescriptors {
         Ok(left)
     }
 
-    /// Returns what is left after the kernel had time to free it: the kernel frees an object some
-    /// time after its last user has gone.
+    /// Waits until the kernel has freed all of these objects, at most 20 s. Returns the objects
+    /// that still exist then. The kernel frees an object some time after its last user has gone.
     ///
     /// # Errors
     /// If bpftool cannot be started.

@@ -1,19 +1,19 @@
-//! A cgroup of version 2 that a test makes for `-C`.
+//! A cgroup of version 2 that a test creates for the option `-C` of `vmnoise`.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
 
-/// A cgroup that is removed when dropped.
+/// A cgroup that is removed when this value is dropped.
 #[derive(Debug)]
 pub struct Group(PathBuf);
 
 impl Group {
-    /// Creates the cgroup of this name; `None` if cgroup2 is not mounted.
+    /// Creates the cgroup of this name. Returns `None` if cgroup2 is not mounted.
     ///
     /// # Errors
-    /// If it cannot be created.
+    /// If the cgroup cannot be created.
     pub fn new(name: &str) -> Result<Option<Group>> {
         let mounts = fs::read_to_string("/proc/self/mounts")?;
         let mut lines = mounts.lines().map(|line| line.split(' '));
@@ -43,7 +43,7 @@ impl Group {
         fs::write(self.0.join("cgroup.type"), "threaded").context("making a group threaded")
     }
 
-    /// Returns the IDs of its threads, one per line.
+    /// Returns the IDs of the threads in the cgroup, one per line.
     ///
     /// # Errors
     /// If the cgroup is gone.
@@ -54,7 +54,7 @@ impl Group {
 
 impl Drop for Group {
     fn drop(&mut self) {
-        // A failed test may have left members behind.
+        // The removal fails if a failed test has left threads in the cgroup.
         let _ = fs::remove_dir(&self.0);
     }
 }

@@ -1,4 +1,4 @@
-//! Holds the first thread of a process, as a debugger does; its other threads run on.
+//! Holds the first thread of a process, as a debugger does. The other threads continue.
 
 use std::thread::sleep;
 use std::time::{Duration, Instant};
@@ -7,17 +7,18 @@ use anyhow::{Context, Result};
 use nix::sys::{ptrace, wait::waitpid};
 use nix::unistd::Pid;
 
-/// Time for which no one drains a run, while its pollers and its other programs continue. It is
-/// below the pollers' lease of 5 s, which was renewed up to a second before.
+/// Time for which a test holds the thread that drains a run's buffers. The pollers and the BPF
+/// programs continue meanwhile. The pollers' lease lasts 5 s, and was renewed up to 1 s before, so
+/// this time must be shorter than 4 s.
 pub const NOBODY_DRAINS: Duration = Duration::from_millis(3_500);
 
-/// Time between two checks of the hold's end.
+/// Time between two checks of whether the hold may end.
 const LOOK: Duration = Duration::from_millis(20);
 
-/// Holds the first thread of this child until `is_enough`, and at most for `most`.
+/// Holds the first thread of this child process until `is_enough` returns true, at most for `most`.
 ///
 /// # Errors
-/// If the child has ended, or may not be held.
+/// If the child has ended, or this process may not hold its thread.
 pub fn hold_first_thread(pid: u32, most: Duration, is_enough: impl Fn() -> bool) -> Result<()> {
     let first = Pid::from_raw(pid.cast_signed());
     ptrace::seize(first, ptrace::Options::empty()).context("seizing vmnoise's first thread")?;

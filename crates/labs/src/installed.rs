@@ -1,12 +1,13 @@
-//! Takes dynamically linked programs of this machine into a lab.
+//! Finds dynamically linked programs of this machine and their libraries, so that a lab can carry
+//! both.
 
 use std::path::PathBuf;
 use std::process::Command;
 
 use anyhow::{Context, Result, ensure};
 
-/// Start of such a program's command, before `/bin/PROGRAM`: its loader finds the libraries next to
-/// it.
+/// Start of a lab command that runs a dynamically linked program; `/bin/PROGRAM` follows. With
+/// these words the loader finds the program's libraries in `/bin`.
 pub const LOADER: &str = "ld-linux-x86-64.so.2 --library-path /bin";
 
 /// Returns whether this machine has a program of this name in its PATH.
@@ -15,10 +16,10 @@ pub fn is_here(program: &str) -> bool {
     std::env::split_paths(&places).any(|place| place.join(program).is_file())
 }
 
-/// Returns a program in `/usr/bin` with its libraries and their loader.
+/// Returns the paths of a program in `/usr/bin`, of its libraries, and of their loader.
 ///
 /// # Errors
-/// If it is not installed; the error names its package.
+/// If the program is not installed. The error names the Debian package.
 pub fn with_libraries(program: &str, package: &str) -> Result<Vec<PathBuf>> {
     let path = format!("/usr/bin/{program}");
     let ldd = Command::new("ldd").arg(&path).output().context("ldd")?;

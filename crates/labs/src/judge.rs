@@ -1,28 +1,28 @@
-//! Checks that every result must pass, whatever the cause was.
+//! Checks that every result must pass, whatever caused the lost time.
 
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
 use serde_json::Value;
 
-/// Shares of interrupts that came while a vCPU was out of its guest. Their time is theirs, whatever
-/// the vCPU did otherwise.
+/// Shares for interrupts that came while a vCPU was out of its guest. The time of such an interrupt
+/// belongs to these shares, whatever else the vCPU did at that time.
 pub const HOST_INTERRUPTS: [&str; 3] = ["host_irq", "host_softirq", "host_nmi"];
 
-/// A culprit that took time from a CPU, as a summary names it.
+/// A culprit that took time from a CPU, as a summary lists it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SummarySource<'a> {
-    /// Share that it is part of.
+    /// Share of the lost time that contains the culprit's time, such as `host_irq`.
     pub share: &'a str,
     /// Name, such as `local_timer:236` or `comm:tid`.
     pub name: &'a str,
-    /// Number of times that it took the CPU.
+    /// Number of times that the culprit took the CPU.
     pub count: u64,
-    /// Total time that it took, nanoseconds.
+    /// Total time that the culprit took, nanoseconds.
     pub total_ns: u64,
 }
 
-/// Returns the culprits that a summary blames for the time that the first CPU lost.
+/// Returns the culprits that a summary blames for the lost time of the first CPU.
 ///
 /// # Panics
 /// If the value is not a summary.
@@ -40,7 +40,7 @@ pub fn sources(summary: &Value) -> impl Iterator<Item = SummarySource<'_>> {
     })
 }
 
-/// Returns the status that `vmnoise doctor` reports of a probe.
+/// Returns the entry of a probe in the JSON of `vmnoise doctor`.
 ///
 /// # Panics
 /// If `doctor` does not list the probe.
@@ -51,13 +51,14 @@ pub fn probe_status<'a>(doctor: &'a Value, probe: &str) -> &'a Value {
     found.unwrap_or_else(|| panic!("doctor does not list {probe}"))
 }
 
-/// Checks a summary of a microVM, on every stock kernel with KVM: each exit is counted and has its
-/// time, and the host's tick has its name.
+/// Checks the summary of a microVM, which any stock kernel with KVM must produce. The summary
+/// counts as many exits as KVM, the `kvm` share is not 0, and the host's tick has its name.
 ///
 /// # Panics
 /// If a check fails, or the value is not a summary.
 pub fn assert_exits_are_seen(summary: &Value) {
-    /// The emulator's own pauses mean that a second of 250 ticks surely leaves no more than this.
+    /// Lower bound for the number of light exits in a second with 250 ticks. The emulator pauses,
+    /// so not every tick causes an exit.
     const AT_LEAST: u64 = 20;
     assert_budgets_add_up(summary);
     let cpu = &summary["cpus"][0];
@@ -69,18 +70,18 @@ pub fn assert_exits_are_seen(summary: &Value) {
     assert_tick(summary, "host_irq");
 }
 
-/// Checks that the local timer's interrupts have their name and this share.
+/// Checks that a summary names the local timer's interrupts and puts them into this share.
 ///
 /// # Panics
-/// If they do not, or the value is not a summary.
+/// If the name is missing, the share differs, or the value is not a summary.
 pub fn assert_tick(summary: &Value, share: &str) {
     let tick = sources(summary).find(|source| source.name == "local_timer:236");
     let tick = tick.unwrap_or_else(|| panic!("no tick: {}", summary["cpus"][0]));
     assert_eq!(tick.share, share);
 }
 
-/// Checks the budget law in a summary: the known shares add up to the noise of each CPU, and the
-/// parts of each listed gap to its length.
+/// Checks the budget law in a summary. The known shares of each CPU add up to its noise, and the
+/// parts of each listed gap add up to the gap's length.
 ///
 /// # Panics
 /// If the law is broken, or the value is not a summary.
@@ -98,11 +99,11 @@ pub fn assert_budgets_add_up(summary: &Value) {
     }
 }
 
-/// Checks the budget law in a result of periodic tasks: on each CPU the shares add up to the same
-/// time as the phases, and the parts of each listed wake-up to its latency.
+/// Checks the budget law in a result of periodic tasks. On each CPU, `shares_ns` and `phases_ns`
+/// have the same sum. The parts of each listed wake-up add up to its latency.
 ///
 /// # Panics
-/// If the law is broken, or the value is not such a result.
+/// If the law is broken, or the value is no result of periodic tasks.
 pub fn assert_latencies_add_up(result: &Value) {
     let list = |value: &Value| value.as_array().expect("a list").clone();
     let sum = |object: &Value| -> u64 {
@@ -119,12 +120,11 @@ pub fn assert_latencies_add_up(result: &Value) {
     }
 }
 
-/// Checks the budget law in a result of `vmnoise exits`: the reasons and shares of each vCPU add up
-/// to its exits and their time. No share has more time in exits than in total, and the longest
-/// exits add up as well.
+/// Checks the budget law in a result of `vmnoise exits`, with [`assert_vcpu_adds_up`] for each
+/// vCPU.
 ///
 /// # Panics
-/// If the law is broken, or the value is not such a result.
+/// If the law is broken, or the value is no result of `vmnoise exits`.
 pub fn assert_exits_add_up(result: &Value) {
     for vm in result["vms"].as_array().expect("a result has VMs") {
         for vcpu in vm["vcpus"].as_array().expect("a VM has vCPUs") {
@@ -133,7 +133,11 @@ pub fn assert_exits_add_up(result: &Value) {
     }
 }
 
-/// Checks the budget law of one vCPU.
+/// Checks the budget law of one vCPU:
+/// - The counts of all exit reasons add up to the vCPU's exits, and to its heavy exits.
+/// - The shares of each reason add up to the reason's total time.
+/// - The total times of all reasons are at most the vCPU's time outside its guest.
+/// - The shares of each listed exit add up to the exit's length.
 ///
 /// # Panics
 /// If the law is broken.
@@ -153,7 +157,8 @@ pub fn assert_vcpu_adds_up(vcpu: &Value) {
     let times = &vcpu["time_ns"];
     let outside_ns = sum(times) - known(&times["guest"]);
     if times["kvm"].is_null() || !times["unexplained"].is_null() {
-        // Some of this time is in no exit: the guest was interrupted, or its state is unknown.
+        // Some time outside the guest is in no exit: the guest was interrupted, or its state is
+        // unknown.
         assert!(all("total_ns") <= outside_ns, "{vcpu}");
     } else {
         assert_eq!(all("total_ns"), outside_ns, "{vcpu}");
@@ -164,15 +169,16 @@ pub fn assert_vcpu_adds_up(vcpu: &Value) {
 }
 
 /// Checks the `blocked` time of a vCPU that was stopped. The lower bound is how long a poller on
-/// its CPU read the TSC without interruption; interrupts and the host below are not part of it. The
-/// upper bound is the time from the stop signal until the vCPU was seen to run again.
+/// the vCPU's CPU read the TSC without interruption; this excludes interrupts and time that the
+/// host below took. The upper bound is the time from the stop signal until the vCPU was seen to run
+/// again.
 ///
 /// # Panics
 /// If the time is outside these bounds.
 pub fn assert_stopped(blocked_ns: u64, stopped: &RangeInclusive<Duration>) {
     let reported = format!("blocked {blocked_ns} ns, stopped {stopped:?}");
     println!("{reported}");
-    // Rounding and the clock error may take a ten-thousandth.
+    // Rounding and the clock error may shorten the reported time by a ten-thousandth.
     let least = stopped.start().mul_f64(0.9999);
     let blocked = Duration::from_nanos(blocked_ns);
     assert!((least..=*stopped.end()).contains(&blocked), "{reported}");

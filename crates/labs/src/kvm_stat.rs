@@ -1,4 +1,4 @@
-//! Reads KVM's own counters of a process's VMs, from debugfs.
+//! Reads KVM's own counters of the VMs of a process, from debugfs.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -10,7 +10,7 @@ use anyhow::{Context, Result, bail, ensure};
 const KVM: &str = "/sys/kernel/debug/kvm";
 
 /// Returns the counters of a process by name (`exits`, `io_exits`, `halt_exits`), summed over the
-/// vCPUs of all its VMs. Empty if it has no VM.
+/// vCPUs of all its VMs. The map is empty if the process has no VM.
 ///
 /// # Errors
 /// If debugfs is not mounted, or a counter cannot be read.
@@ -19,7 +19,7 @@ pub fn counters(pid: u32) -> Result<BTreeMap<String, u64>> {
     for folder in vms(pid)? {
         for entry in fs::read_dir(&folder).with_context(|| folder.display().to_string())? {
             let path = entry?.path();
-            // Histograms and folders of vCPUs are here too.
+            // The folder also contains histograms and folders of vCPUs, which are no single number.
             let text = fs::read_to_string(&path).unwrap_or_default();
             if let (Some(name), Ok(number)) = (file_name(&path), text.trim().parse::<u64>()) {
                 *counters.entry(name.to_owned()).or_default() += number;
@@ -29,7 +29,7 @@ pub fn counters(pid: u32) -> Result<BTreeMap<String, u64>> {
     Ok(counters)
 }
 
-/// Returns the counter `exits` only; 0 if the process has no VM.
+/// Returns the counter `exits` of a process, summed over its VMs; 0 if the process has no VM.
 ///
 /// # Errors
 /// If debugfs is not mounted.
@@ -41,7 +41,7 @@ pub fn exits(pid: u32) -> Result<u64> {
     Ok(counts.sum())
 }
 
-/// Returns the vCPUs of a process that have run: number and thread ID.
+/// Returns the vCPUs of a process that have run. For each, returns its number and its thread ID.
 ///
 /// # Errors
 /// If debugfs is not mounted.
@@ -62,14 +62,15 @@ pub fn vcpus(pid: u32) -> Result<Vec<(u32, u32)>> {
     Ok(vcpus)
 }
 
-/// Returns the offset of a vCPU's TSC from this machine's.
+/// Returns the difference between a vCPU's TSC and this machine's TSC, in cycles.
 ///
 /// # Errors
 /// If debugfs is not mounted, there is no such vCPU, or its TSC has another frequency.
 pub fn tsc_offset(pid: u32, vcpu: u32) -> Result<i64> {
     for folder in vms(pid)? {
         let file = |name: &str| fs::read_to_string(folder.join(format!("vcpu{vcpu}/{name}")));
-        // These files exist only if this machine could scale the TSC (arch/x86/kvm/debugfs.c).
+        // The first two files exist only if this machine could scale the TSC
+        // (arch/x86/kvm/debugfs.c).
         if let (Ok(ratio), Ok(bits)) = (
             file("tsc-scaling-ratio"),
             file("tsc-scaling-ratio-frac-bits"),

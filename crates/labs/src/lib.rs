@@ -1,5 +1,5 @@
-//! Laboratories: a lab injects a known cause, runs the built binary as a user would, and checks its
-//! answer against the log that the cause wrote of itself.
+//! Laboratories. A lab starts a known cause of lost time, and runs the built binary as a user
+//! would. Then the lab compares the binary's result with the log that the cause wrote.
 #![forbid(unsafe_code)]
 
 pub mod bed;

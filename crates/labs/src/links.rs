@@ -1,4 +1,4 @@
-//! Sets up links of this network namespace by rtnetlink (rtnetlink(7)).
+//! Sets up network links of this network namespace with rtnetlink(7).
 
 use std::net::Ipv4Addr;
 use std::os::fd::OwnedFd;
@@ -24,11 +24,11 @@ const IFLA_LINKINFO: u16 = 18;
 const IFLA_INFO_KIND: u16 = 1;
 const IFA_LOCAL: u16 = 2;
 const IFA_BROADCAST: u16 = 4;
-/// IFF_UP of linux/if.h, used as the flag and as the mask of changed flags.
+/// IFF_UP of linux/if.h. It is used both as the flag and as the mask of changed flags.
 const UP: u32 = 1;
 const AF_INET: u8 = 2;
 
-/// A netlink socket to set up links.
+/// A netlink socket that sets up links.
 #[derive(Debug)]
 pub struct Links {
     kernel: OwnedFd,
@@ -58,7 +58,7 @@ impl Links {
             .with_context(|| format!("adding the bridge {name}"))
     }
 
-    /// Sets a link up, as a port of `bridge` if there is one.
+    /// Sets a link up. If `bridge` is given, the link becomes a port of this bridge.
     ///
     /// # Errors
     /// If the kernel refuses, or there is no such link.
@@ -71,7 +71,7 @@ impl Links {
             .with_context(|| format!("setting {name} up"))
     }
 
-    /// Sets the largest packet of a link, in bytes.
+    /// Sets the size of a link's largest packet, in bytes.
     ///
     /// # Errors
     /// If the kernel refuses, or there is no such link.
@@ -82,7 +82,7 @@ impl Links {
             .with_context(|| format!("setting the largest packet of {name}"))
     }
 
-    /// Gives a link an address in a /24 network.
+    /// Gives a link the address `own` in a /24 network, and the broadcast address.
     ///
     /// # Errors
     /// If the kernel refuses, or there is no such link.
@@ -95,20 +95,21 @@ impl Links {
             .with_context(|| format!("giving {name} the address {own}"))
     }
 
-    /// Sends one request, and waits until it is done.
+    /// Sends one request to the kernel, and waits until it is done.
     fn ask(&self, what: u16, flags: u16, message: &[u8]) -> Result<()> {
         let length = u32::try_from(HEADER + message.len())?;
         let mut request = length.to_ne_bytes().to_vec();
         request.extend(what.to_ne_bytes());
         request.extend((REQUEST_AND_ACK | flags).to_ne_bytes());
-        // One request at a time, so answers need neither a sequence number nor an address.
+        // Sequence number and address are 0: there is only one request at a time.
         request.extend([0; 8]);
         request.extend(message);
         let to_kernel = SocketAddrNetlink::new(0, 0);
         sendto(&self.kernel, &request, SendFlags::empty(), &to_kernel)?;
         let mut answer = [0; 4096];
         recv(&self.kernel, &mut answer, RecvFlags::empty())?;
-        // A `struct nlmsgerr`: a negative errno, or 0 for success.
+        // The answer is a `struct nlmsgerr`. It begins with a negative errno, or with 0 for
+        // success.
         let error = answer[HEADER..HEADER + 4]
             .try_into()
             .map(i32::from_ne_bytes)?;
@@ -128,7 +129,7 @@ fn link(index: u32, flags: u32) -> Vec<u8> {
     message
 }
 
-/// Returns a `struct rtattr` with its value, padded to the next word.
+/// Returns a `struct rtattr` with this value, padded to a multiple of four bytes.
 fn attribute(kind: u16, value: &[u8]) -> Vec<u8> {
     let length = 4 + value.len();
     let mut attribute = u16::try_from(length)

@@ -1,4 +1,4 @@
-//! Reads the metrics of a server under `/metrics`.
+//! Reads the metrics that a server exports under `/metrics`.
 
 use std::collections::BTreeMap;
 use std::io::{Read, Write};
@@ -6,7 +6,7 @@ use std::net::TcpStream;
 
 use anyhow::{Context, Result, ensure};
 
-/// Returns the metrics of a server at this address and port.
+/// Returns the text of the metrics that the server at `host` (address and port) exports.
 ///
 /// # Errors
 /// If no server answers, or its answer is not 200.
@@ -20,12 +20,12 @@ pub fn scrape(host: &str) -> Result<String> {
     Ok(body.to_owned())
 }
 
-/// Values of the series, by name with labels.
+/// Values of Prometheus series, by the name of the series with its labels.
 #[derive(Debug, Clone)]
 pub struct Metrics(BTreeMap<String, f64>);
 
 impl Metrics {
-    /// Reads Prometheus' text format, without its comments.
+    /// Parses Prometheus' text format, and leaves out the comments.
     ///
     /// # Panics
     /// If the text has another format.
@@ -38,7 +38,7 @@ impl Metrics {
         Metrics(series.collect())
     }
 
-    /// Returns whether there is this series.
+    /// Returns whether a series of this name and labels exists.
     pub fn has(&self, name: &str) -> bool {
         self.0.contains_key(name)
     }
@@ -48,7 +48,8 @@ impl Metrics {
         self.0.get(name).copied().unwrap_or_default()
     }
 
-    /// Returns the series whose names begin with `with`, by the rest of the name.
+    /// Returns the series whose names begin with `with`: for each, the rest of the name and the
+    /// value.
     pub fn beginning(&self, with: &str) -> Vec<(&str, f64)> {
         let all = self.0.iter();
         all.filter_map(|(name, value)| Some((name.strip_prefix(with)?, *value)))

@@ -1,5 +1,5 @@
-//! Two Linux guests with two vCPUs each on one host, in one lab. All three record at the same time,
-//! and each guest's recording must join with its own VM only.
+//! A lab with one host and two Linux guests of two vCPUs each. The host and both guests record at
+//! the same time. Each guest's recording must join with its own VM only.
 
 use std::path::Path;
 
@@ -13,33 +13,34 @@ use crate::lab_program;
 pub const VMS: [&str; 2] = ["one", "two"];
 /// Number of vCPUs per guest.
 pub const VCPUS: u32 = 2;
-/// The host's recording of the whole time.
+/// File name of the host's recording, which covers the whole time.
 pub const HOST: &str = "host.rec";
-/// Recordings of each guest, one after the other: name and command.
+/// Recordings that each guest makes, one after the other: name of the recording, and `vmnoise`
+/// command.
 pub const RUNS: [(&str, &str); 3] = [
     ("polled", "osnoise -d 500ms"),
     ("spared", "osnoise -p 20ms -r 4ms -d 400ms"),
     ("timers", "timerlat -d 400ms"),
 ];
-/// Step in which the guest sleeps, and its host does pending work.
+/// Command with which a guest sleeps 200 ms, while its host does pending work.
 const PAUSE: &str = "lab-vmm run:200 --";
 
-/// Setup of the recordings.
+/// Setup of a lab with two guests.
 #[derive(Debug, Clone)]
 pub struct Neighbours {
     lab: Lab,
 }
 
-/// Recordings of a lab.
+/// Recordings that a lab with two guests made.
 #[derive(Debug)]
 pub struct NeighbourRecordings {
-    /// `uname -r` of all three kernels.
+    /// `uname -r` of the kernel that the host and both guests ran.
     pub kernel_version: String,
     folder: tempfile::TempDir,
 }
 
 impl Neighbours {
-    /// Creates a setup with this kernel, in the guests and on the host.
+    /// Creates a setup in which the host and both guests run this kernel.
     ///
     /// # Errors
     /// If a program of the lab is not built.
@@ -52,7 +53,7 @@ impl Neighbours {
         Ok(Neighbours { lab })
     }
 
-    /// Uses virtual time: all four vCPUs share one CPU.
+    /// Uses virtual time. All four vCPUs then share one CPU.
     #[must_use]
     pub fn virtual_time(mut self, shift: u8) -> Neighbours {
         self.lab = self.lab.virtual_time(shift);
@@ -66,13 +67,13 @@ impl Neighbours {
         self
     }
 
-    /// Boots the lab and records.
+    /// Boots the lab, and returns the recordings.
     ///
     /// # Errors
-    /// If the lab fails, or a command in it.
+    /// If the lab fails, or a command in the lab fails.
     pub fn record(&self) -> Result<NeighbourRecordings> {
-        // The first command shows that the guest has booted. In its sleep the guest is stopped,
-        // until its host records.
+        // The end of the first command shows that the guest has booted. While the guest sleeps,
+        // `lab-vmm` stops it until the host's recording has begun.
         let mut in_guest = vec!["vmnoise --version".to_owned()];
         for (name, measure) in RUNS {
             in_guest.push(PAUSE.into());
@@ -82,7 +83,8 @@ impl Neighbours {
         in_guest.extend([PAUSE.into(), format!("lab-guest save {saved}")]);
         let count = in_guest.len();
 
-        // The search for the recorder takes the only CPU, so it waits for both guests first.
+        // The step `traced` searches for the recorder, which takes the only CPU. So it waits for
+        // both guests first.
         let treat = |guest: usize, vm: &str| {
             let other = 1 - guest;
             format!(
@@ -136,14 +138,14 @@ impl Neighbours {
 }
 
 impl NeighbourRecordings {
-    /// Returns the folder of all recordings, under their [`guest_file`]s and [`HOST`]; it is
-    /// deleted with this value.
+    /// Returns the folder of all recordings. Their names are [`HOST`], and [`guest_file`] for the
+    /// guests. The folder is deleted with this value.
     pub fn folder(&self) -> &Path {
         self.folder.path()
     }
 }
 
-/// Returns the file name of a guest's recording of one of its [`RUNS`].
+/// Returns the name of the file in which guest `vm` recorded the entry `run` of [`RUNS`].
 pub fn guest_file(vm: &str, run: &str) -> String {
     format!("{vm}-{run}.rec")
 }

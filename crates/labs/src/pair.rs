@@ -1,5 +1,5 @@
-//! A Linux guest and its host that record at the same time, in one lab. Their recordings are
-//! brought out and explained here as any user's.
+//! A lab in which a Linux guest and its host record at the same time. Tests copy the recordings to
+//! this machine, and explain them here as a user would.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -13,15 +13,15 @@ use crate::bed::{CommandOutput, DebianKernel, DebianSuite, Lab};
 use crate::vmm_steps::{TURNS, Treatment};
 use crate::{binary, lab_program};
 
-/// The guest's recording without a disturber.
+/// File name of the guest's recording without a disturber.
 pub const QUIET: &str = "quiet.rec";
-/// The guest's recording with a disturber.
+/// File name of the guest's recording with a disturber.
 pub const DISTURBED: &str = "guest.rec";
-/// The host's recording of both times.
+/// File name of the host's recording, which covers both recordings of the guest.
 pub const HOST: &str = "host.rec";
-/// Value of `--top` for a result with all gaps: more than a guest has in a recording.
+/// Value of `--top` that lists all gaps. A guest's recording has fewer gaps than this.
 pub const EVERY: &str = "65536";
-/// Log of the disturber of `turns`.
+/// File name of the log that the disturber `turns` writes.
 const BURSTS: &str = "turns";
 /// Name of the guest's VM.
 pub const NAME: &str = "l2";
@@ -29,45 +29,48 @@ pub const NAME: &str = "l2";
 const INSIDE: &str = "/tmp/";
 /// Command that prints the guest kernel's own steal time.
 const STEAL: &str = "lab-guest steal";
-/// Step in which the guest sleeps, and its host does pending work.
+/// Command with which the guest sleeps 200 ms, while its host does pending work.
 const PAUSE: &str = "lab-vmm run:200 --";
 
-/// Setup of a pair of recordings.
+/// Setup of a lab that records a guest and its host.
 #[derive(Debug, Clone)]
 pub struct PairPlan {
     lab: Lab,
-    /// Steps of `lab-vmm` on the guest's VM, one of which starts the disturber.
+    /// Steps that `lab-vmm` performs on the guest's VM. One of these steps starts the disturber.
     disturb: Vec<String>,
-    /// Period of moves of its vCPU between CPUs, in microseconds; only with the disturber.
+    /// Time in microseconds after which the guest's vCPU moves to another CPU, while the disturber
+    /// runs. `None` if the vCPU does not move.
     moves_us: Option<u32>,
-    /// Further commands of the guest, with the disturber, before it measures.
+    /// Further commands that the guest runs after the disturber has started, before the
+    /// measurement.
     in_guest: Vec<String>,
-    /// Measuring command in the guest, without its duration.
+    /// Command with which the guest measures, without its duration.
     measure: String,
     /// Duration of each measurement of the guest.
     duration: String,
-    /// Recording command on the host, without its duration.
+    /// Command with which the host records, without its duration.
     exits: String,
 }
 
-/// Recordings of a pair.
+/// Recordings of a guest and its host.
 #[derive(Debug)]
 pub struct PairRecordings {
     /// `uname -r` of the host's kernel.
     pub kernel_version: String,
-    /// Steps that were done to the VM.
+    /// Steps that `lab-vmm` performed on the VM, and their results.
     pub treatment: Treatment,
     /// Outputs of the guest's own commands, in order.
     pub in_guest: Vec<CommandOutput>,
-    /// Steal time that the guest's kernel had counted at the two reads of the treatment,
-    /// nanoseconds, in steps of 10 ms.
+    /// Steal time that the guest's kernel had counted after the quiet measurement and after the
+    /// disturbed measurement, nanoseconds. The kernel counts in multiples of 10 ms. The treatment
+    /// has two reads at the same times.
     pub guest_steal_ns: [u64; 2],
     folder: TempDir,
 }
 
 impl PairPlan {
-    /// Creates a setup with this kernel, in the guest and on the host, where a task that never
-    /// sleeps shares CPU 0.
+    /// Creates a setup in which the guest and the host run this kernel. The disturber is a task on
+    /// the host's CPU 0 that never sleeps.
     ///
     /// # Errors
     /// If a program of the lab is not built.
@@ -88,7 +91,7 @@ impl PairPlan {
         })
     }
 
-    /// Gives the guest another kernel.
+    /// Uses another kernel in the guest.
     pub fn guest_kernel(mut self, kernel: DebianKernel) -> PairPlan {
         self.lab = self.lab.guest_kernel(kernel);
         self
@@ -100,25 +103,27 @@ impl PairPlan {
         self
     }
 
-    /// Uses this many CPUs.
+    /// Uses this many CPUs on the host.
     pub fn cpus(mut self, cpus: u32) -> PairPlan {
         self.lab = self.lab.cpus(cpus);
         self
     }
 
-    /// Sets the steps of `lab-vmm` after the quiet time; one of them starts a `hog`.
+    /// Sets the steps that `lab-vmm` performs after the quiet measurement. One of them must start a
+    /// disturber.
     pub fn disturb(mut self, steps: &[&str]) -> PairPlan {
         self.disturb = owned(steps);
         self
     }
 
-    /// Moves the guest's vCPU between CPUs 0 and 1 this often while the disturber runs.
+    /// Moves the guest's vCPU between CPUs 0 and 1 while the disturber runs, every `us`
+    /// microseconds.
     pub fn moves_every_us(mut self, us: u32) -> PairPlan {
         self.moves_us = Some(us);
         self
     }
 
-    /// Adds commands that the guest runs with the disturber.
+    /// Sets the commands that the guest runs while the disturber runs, before the measurement.
     pub fn in_guest(mut self, commands: &[&str]) -> PairPlan {
         self.in_guest = owned(commands);
         self
@@ -130,24 +135,25 @@ impl PairPlan {
         self
     }
 
-    /// Measures the guest's timers, while its host reports every exit, and a task there takes the
-    /// guest's CPU for 3 ms at a time.
+    /// Measures the guest's timers with `vmnoise timerlat`. The host records every exit. A task on
+    /// the host takes the guest's CPU for 3 ms, and sleeps about 10 ms before the next time.
     pub fn timerlat(mut self) -> PairPlan {
         self.measure = "vmnoise timerlat -q".into();
         self.exits = "vmnoise exits".into();
         self.disturb(&["turns:0:3000:10007"])
     }
 
-    /// Boots the lab and records.
+    /// Boots the lab, and returns the recordings.
     ///
     /// # Errors
-    /// If the lab fails, or a command in it.
+    /// If the lab fails, or a command in the lab fails.
     pub fn record(&self) -> Result<PairRecordings> {
         let [quiet, disturbed, host] =
             [QUIET, DISTURBED, HOST].map(|name| format!("{INSIDE}{name}"));
         let measure = |file: &str| format!("{} -d {} -o {file}", self.measure, self.duration);
-        // The first command shows that the guest has booted. In its first sleep the guest is
-        // stopped, until its host records; in the second the disturber starts.
+        // The end of the first command shows that the guest has booted. While the guest sleeps for
+        // the first time, `lab-vmm` stops it until the host's recording has begun. While the guest
+        // sleeps for the second time, `lab-vmm` starts the disturber.
         let mut in_guest = ["vmnoise --version", PAUSE].map(str::to_owned).to_vec();
         in_guest.extend([measure(&quiet), STEAL.into()]);
         let quiet_is_over = in_guest.len();
@@ -191,7 +197,7 @@ impl PairPlan {
         let [_, _, _, results, recordings @ .., treatment, exits] = &report.outputs[..] else {
             anyhow::bail!("{} commands ended", report.outputs.len());
         };
-        // `lab-vmm` ends the recorder, or kills it if that fails.
+        // `lab-vmm` ends the recorder. If `lab-vmm` fails, the lab kills the recorder.
         let treatment = treatment.text().context("lab-vmm")?;
         exits.text().context("vmnoise exits")?;
         let treatment: Treatment = serde_json::from_str(treatment)?;
@@ -234,15 +240,16 @@ impl PairRecordings {
         self.folder.path()
     }
 
-    /// Returns the path of one recording.
+    /// Returns the path of the recording with this name.
     pub fn file(&self, name: &str) -> PathBuf {
         self.folder.path().join(name)
     }
 
-    /// Returns start and end of each burst of `turns`, CLOCK_MONOTONIC of the host in nanoseconds.
+    /// Returns the start and the end of each burst of the disturber `turns`, by the host's
+    /// CLOCK_MONOTONIC in nanoseconds.
     ///
     /// # Errors
-    /// If there was no burst, or its log cannot be read.
+    /// If the disturber left no log, or the log cannot be read.
     pub fn turns(&self) -> Result<Vec<(u64, u64)>> {
         let log = std::fs::read_to_string(self.file(BURSTS))?;
         let bursts = log.lines().map(|line| {
@@ -252,7 +259,8 @@ impl PairRecordings {
         bursts.collect()
     }
 
-    /// Returns the result of `vmnoise explain` for these recordings with these options.
+    /// Runs `vmnoise explain` with these options on the recordings of these names. Returns its
+    /// JSON.
     ///
     /// # Errors
     /// If the command fails.
@@ -262,7 +270,7 @@ impl PairRecordings {
         explain(&files, options)
     }
 
-    /// Returns the trace of one recording, line by line.
+    /// Returns the output of `vmnoise explain --trace` for the recording of this name.
     ///
     /// # Errors
     /// If the command fails.
@@ -274,10 +282,10 @@ impl PairRecordings {
     }
 }
 
-/// Returns the result of `vmnoise explain` for these files with these options, as JSON.
+/// Runs `vmnoise explain` on these files with these options. Returns its JSON.
 ///
 /// # Errors
-/// If the command fails, with its message.
+/// If the command fails. The error contains the command's message.
 pub fn explain(files: &[&Path], options: &[&str]) -> Result<Value> {
     let reported = reported(files, &[options, &["--format", "json"]].concat())?;
     Ok(serde_json::from_slice(&reported)?)

@@ -17,10 +17,10 @@ pub fn pin(tid: u32, cpu: u32) -> Result<()> {
     sched_setaffinity(Some(thread), &only).with_context(|| format!("pinning {tid} to CPU {cpu}"))
 }
 
-/// Pins all threads that a process has now to this CPU.
+/// Pins all current threads of a process to this CPU.
 ///
 /// # Errors
-/// If one of them has ended, or there is no such CPU.
+/// If one of the threads has ended, or there is no such CPU.
 pub fn pin_all(pid: u32, cpu: u32) -> Result<()> {
     let threads = schedstat::threads(pid)?;
     threads.into_iter().try_for_each(|(tid, _)| pin(tid, cpu))
@@ -36,7 +36,8 @@ pub fn allowed() -> Result<Vec<u32>> {
     Ok(cpus.map(|cpu| cpu as u32).collect())
 }
 
-/// Excludes this CPU for the calling thread and all that it starts, if there is another.
+/// Removes this CPU from the CPUs of the calling thread, and of all threads and processes that the
+/// caller starts later. Does nothing if the thread may run on no other CPU.
 ///
 /// # Errors
 /// If the kernel refuses.
@@ -49,8 +50,8 @@ pub fn leave(cpu: u32) -> Result<()> {
     Ok(())
 }
 
-/// Returns a CPU mask with this CPU only, in the format of lib/bitmap.c: 32 CPUs per word, the
-/// highest first.
+/// Returns a CPU mask that contains only this CPU, in the format of lib/bitmap.c. Each word stands
+/// for 32 CPUs, and the word of the highest CPUs is the first.
 pub fn mask(cpu: u32) -> String {
     let first = format!("{:x}", 1_u32 << (cpu % 32));
     (0..cpu / 32).fold(first, |mask, _| mask + ",00000000")

@@ -1,4 +1,4 @@
-//! Reads the running processes.
+//! Lists the running processes.
 
 use std::fs;
 
@@ -7,21 +7,22 @@ use std::fs;
 pub struct Process {
     /// Process ID.
     pub pid: u32,
-    /// Name of its first thread, at most 15 letters.
+    /// Name of the process's first thread, at most 15 bytes.
     pub name: String,
     /// Process ID of its parent.
     pub parent: u32,
 }
 
-/// Returns all processes. One that starts or ends meanwhile may be missing.
+/// Returns all running processes. A process that starts or ends during the call may be missing.
 pub fn all() -> Vec<Process> {
     let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
     let stats = entries.filter_map(|entry| fs::read_to_string(entry.path().join("stat")).ok());
     stats.filter_map(|stat| of_stat(&stat)).collect()
 }
 
-/// Parses `PID (NAME) STATE PARENT …` (proc_pid_stat(5)); a name may have brackets and spaces. A
-/// process that has ended but was not waited for yet is a zombie.
+/// Parses `PID (NAME) STATE PARENT …` (proc_pid_stat(5)). NAME may contain brackets and spaces.
+/// Returns `None` for a zombie: a process that has ended, but whose parent has not waited for it
+/// yet.
 fn of_stat(stat: &str) -> Option<Process> {
     let (before, after) = stat.rsplit_once(") ")?;
     let (pid, name) = before.split_once(" (")?;

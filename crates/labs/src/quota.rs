@@ -1,4 +1,4 @@
-//! A quota of CPU time for a process, of either version of cgroups.
+//! A quota of CPU time for a process, in version 1 or 2 of cgroups.
 
 use std::fs;
 use std::path::PathBuf;
@@ -11,7 +11,7 @@ const CONTROLLER: &str = "cpu";
 /// Period of quotas in microseconds, the kernel's default.
 const PERIOD_US: u32 = 100_000;
 
-/// Quota of a process, as long as this value exists.
+/// Quota of a process. Dropping this value moves the process back to its former cgroup.
 #[derive(Debug)]
 pub struct Quota {
     group: Controlled,
@@ -20,10 +20,10 @@ pub struct Quota {
 }
 
 impl Quota {
-    /// Checks that this machine has quotas.
+    /// Checks that this machine has quotas of CPU time.
     ///
     /// # Errors
-    /// If it has none, with the reason.
+    /// If the machine has no quotas. The error says why.
     pub fn is_there() -> Result<()> {
         hierarchy(CONTROLLER).map(drop)
     }
@@ -43,7 +43,7 @@ impl Quota {
         Ok(quota)
     }
 
-    /// Changes the quota.
+    /// Changes the quota to this percentage of one CPU.
     ///
     /// # Errors
     /// If the kernel refuses.

@@ -1,5 +1,5 @@
-//! Resolves the relocations of a binary's BPF programs for a kernel that does not run, by libbpf
-//! itself through bpftool.
+//! Resolves the relocations of a binary's BPF programs for a kernel that does not run here. bpftool
+//! does this with libbpf.
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -11,27 +11,29 @@ use object::read::elf::{ElfFile64, FileHeader};
 use object::{Architecture, Endianness, Object};
 use serde_json::Value;
 
-/// One place in a program that depends on a kernel's types (CO-RE).
+/// One instruction of a BPF program that depends on a kernel's types (CO-RE).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Relocation {
-    /// Kind of value: `byte_off`, `byte_sz`, `field_exists`, `type_exists`.
+    /// Kind of the value that the instruction needs: `byte_off`, `byte_sz`, `field_exists`,
+    /// `type_exists`.
     pub asked: String,
-    /// Type and field that it is about: `task_struct.pid`.
+    /// Type and field that the value describes: `task_struct.pid`.
     pub of: String,
     /// Size of the field as the program declares it, bytes; `None` for structures.
     pub declared_size: Option<u64>,
-    /// Field or type in the kernel; `None` if it has none of that kind.
+    /// Matching field or type of the kernel; `None` if the kernel has no match.
     pub found: Option<KernelField>,
 }
 
-/// Field or type of a kernel.
+/// A field or a type of a kernel.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct KernelField {
-    /// Path to it in the kernel's types.
+    /// Path to the field in the kernel's types: `task_struct.pid`.
     pub path: String,
-    /// Bytes from the start of the outermost structure, by libbpf; `None` for types.
+    /// Offset from the start of the outermost structure as libbpf reports it, bytes; `None` for
+    /// types.
     pub offset: Option<u64>,
-    /// As `offset`, summed up from the types.
+    /// The same offset, summed up from the BTF of the kernel, bytes.
     pub offset_by_types: Option<u64>,
     /// Size in bytes; `None` for structures.
     pub size: Option<u64>,
@@ -48,7 +50,8 @@ pub fn bpf_objects(binary: &Path) -> Result<Vec<Vec<u8>>> {
         let file = ElfFile64::<Endianness>::parse(&bytes[start..]).ok()?;
         let header = file.elf_header();
         let endian = file.endian();
-        // clang writes the table of sections last.
+        // clang writes the table of sections at the end of the file, so the table's end is the
+        // object's end.
         let sections = u64::from(header.e_shentsize(endian)) * u64::from(header.e_shnum(endian));
         let end = header.e_shoff(endian).checked_add(sections)?;
         let object = bytes[start..].get(..usize::try_from(end).ok()?)?;
@@ -57,7 +60,7 @@ pub fn bpf_objects(binary: &Path) -> Result<Vec<Vec<u8>>> {
     Ok(objects.collect())
 }
 
-/// Resolves every relocation of a BPF object by these types.
+/// Resolves every relocation of a BPF object with these kernel types.
 ///
 /// # Errors
 /// If bpftool (package bpftool) fails.
@@ -67,7 +70,7 @@ pub fn resolve(object: &[u8], btf: &[u8]) -> Result<Vec<Relocation>> {
     let [object_file, btf_file, used] = [path("bpf.o"), path("all.btf"), path("used.btf")];
     std::fs::write(&object_file, object)?;
     std::fs::write(&btf_file, btf)?;
-    // bpftool writes only the fields that the object uses.
+    // bpftool writes only those kernel fields to `used` that the object uses.
     let arguments = ["-d", "gen", "min_core_btf", &btf_file, &used, &object_file];
     let (_, reported) = bpftool(&arguments)?;
     let declared = Types::read(&object_file)?;
@@ -103,13 +106,14 @@ pub fn resolve(object: &[u8], btf: &[u8]) -> Result<Vec<Relocation>> {
     Ok(relocations)
 }
 
-/// Returns REST of `libbpf: prog 'SECTION': relo #N: REST`.
+/// Returns REST from a line `libbpf: prog 'SECTION': relo #N: REST`.
 fn relocation(line: &str) -> Option<&str> {
     let (_, rest) = line.split_once(": relo #")?;
     Some(rest.split_once(": ")?.1)
 }
 
-/// Parses `byte_off> [67] struct task_struct.pid (0:1 @ offset 4)`.
+/// Parses `byte_off> [67] struct task_struct.pid (0:1 @ offset 4)`. Returns the kind of the value,
+/// the type with its field, and the offset in bytes.
 fn specification(text: &str) -> Option<(&str, &str, Option<u64>)> {
     let (asked, rest) = text.split_once("> [")?;
     let mut words = rest.split(' ').skip(2);
@@ -119,7 +123,7 @@ fn specification(text: &str) -> Option<(&str, &str, Option<u64>)> {
     Some((asked, of, offset))
 }
 
-/// Types of BTF as `bpftool --json btf dump` prints them, by number.
+/// BTF types by their number, as `bpftool --json btf dump` prints them.
 struct Types(HashMap<u64, Value>);
 
 impl Types {
@@ -140,7 +144,7 @@ impl Types {
         Some(self.field(path)?.0 / 8)
     }
 
-    /// Returns the bits from the start of `TYPE.FIELD.FIELD...`, and the field's type.
+    /// Returns the offset of `TYPE.FIELD.FIELD...` in bits, and the number of the field's type.
     fn field(&self, path: &str) -> Option<(u64, u64)> {
         let (outermost, fields) = path.split_once('.')?;
         let outermost = self
@@ -162,7 +166,7 @@ impl Types {
             })
     }
 
-    /// Returns the bits from the start of an array to an element, and the element's type.
+    /// Returns the offset of an array's element in bits, and the number of the element's type.
     fn element(&self, id: u64, index: u64) -> Option<(u64, u64)> {
         let element = self.0.get(&self.plain(id)?)?["type_id"].as_u64()?;
         match index {
@@ -171,8 +175,8 @@ impl Types {
         }
     }
 
-    /// Finds a member by name. The members of an unnamed member count as members of the outer
-    /// structure.
+    /// Finds a member by name: its offset in bits, and the number of its type. The members of an
+    /// unnamed member count as members of the outer structure.
     fn member(&self, id: u64, name: &str) -> Option<(u64, u64)> {
         let members = self.0.get(&self.plain(id)?)?["members"].as_array()?;
         members.iter().find_map(|member| {
@@ -186,7 +190,7 @@ impl Types {
         })
     }
 
-    /// Returns the type without typedefs and qualifiers.
+    /// Returns the number of the type without typedefs and qualifiers.
     fn plain(&self, id: u64) -> Option<u64> {
         let it = self.0.get(&id)?;
         match it["kind"].as_str()? {

@@ -13,10 +13,10 @@ use serde_json::Value;
 
 use crate::schedstat;
 
-/// How long any step may take before it counts as hung; not an estimate of its usual time.
+/// Maximum time of any operation before it counts as hung. Operations usually take much less.
 const BACKSTOP: Duration = Duration::from_secs(60);
 
-/// Returns the release binary that `make build` made.
+/// Returns the path of the release binary that `make build` makes.
 ///
 /// # Panics
 /// If the binary is not built.
@@ -44,8 +44,8 @@ pub fn find_binary() -> Option<PathBuf> {
         .or_else(|| lab_program("vmnoise").ok())
 }
 
-/// Returns the folder in which the tree keeps what was built or fetched. A program that was copied
-/// to another machine has such a folder next to it.
+/// Returns the folder in which this source tree keeps built and fetched files. If there is no
+/// source tree, returns the folder `target` next to the running program.
 pub(crate) fn target_folder() -> PathBuf {
     let tree = PathBuf::from(env!("CARGO_MANIFEST_DIR"));
     match std::env::current_exe() {
@@ -54,11 +54,11 @@ pub(crate) fn target_folder() -> PathBuf {
     }
 }
 
-/// File with all programs whose names begin with `lab-`.
+/// Name of the file that contains all programs whose names begin with `lab-`.
 pub(crate) const LAB_PROGRAMS: &str = "lab-programs";
 
-/// Returns the path of a program: next to the calling program, or in a folder above. `lab-poll` and
-/// the like are links to one file, which this function creates.
+/// Returns the path of a program that lies next to the calling program or in a folder above. The
+/// programs `lab-*` are links to one file, and this function creates the link.
 ///
 /// # Errors
 /// If the program is not built, or the link cannot be created.
@@ -78,8 +78,8 @@ pub fn lab_program(name: &str) -> Result<PathBuf> {
     bail!("{name} is not built: run `cargo build -p vmnoise-labs --bins` first")
 }
 
-/// Makes `path` a link to the lab programs. Other threads and processes may do so at the same time:
-/// each renames a link with a name of its own, and the last one stays.
+/// Makes `path` a link to the lab programs. Other threads and processes may call this function at
+/// the same time. Each renames a link with a name of its own to `path`, and the last link stays.
 fn link(path: &Path) -> Result<()> {
     static LINKS: AtomicUsize = AtomicUsize::new(0);
     if std::fs::read_link(path).is_ok_and(|to| to == Path::new(LAB_PROGRAMS)) {
@@ -136,8 +136,8 @@ impl VmnoiseRun {
         Ok(run)
     }
 
-    /// Starts `vmnoise osnoise` with JSON output, and returns when its thread on this CPU polls. It
-    /// must be the last of the requested CPUs.
+    /// Starts `vmnoise osnoise` with JSON output, and returns when its thread on CPU `cpu` polls.
+    /// This CPU must be the last of the requested CPUs.
     ///
     /// # Errors
     /// If `vmnoise` ends before, or its thread does not poll.
@@ -185,7 +185,7 @@ impl VmnoiseRun {
         self.child.id()
     }
 
-    /// Returns the thread of the first vCPU.
+    /// Returns the thread ID of the first vCPU.
     ///
     /// # Errors
     /// If there is no vCPU.
@@ -197,7 +197,8 @@ impl VmnoiseRun {
             .context("no vCPU thread")
     }
 
-    /// Waits for the end of `vmnoise`. Returns its exit status, stdout and the rest of stderr.
+    /// Waits for the end of `vmnoise`. Returns its exit status, its stdout, and the rest of its
+    /// stderr.
     ///
     /// # Errors
     /// If `vmnoise` does not end.
@@ -222,10 +223,10 @@ impl VmnoiseRun {
         }
     }
 
-    /// Waits for the end of `vmnoise` and parses its JSON.
+    /// Waits for the end of `vmnoise` and parses the JSON on its stdout.
     ///
     /// # Errors
-    /// If `vmnoise` fails, or prints anything but one object.
+    /// If `vmnoise` fails, or prints anything but one JSON value.
     pub fn summary(self) -> Result<Value> {
         let (status, stdout, stderr) = self.output()?;
         if status != Some(0) {
@@ -237,7 +238,7 @@ impl VmnoiseRun {
 
 impl Drop for VmnoiseRun {
     fn drop(&mut self) {
-        // It may have ended already.
+        // `vmnoise` may have ended already.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }

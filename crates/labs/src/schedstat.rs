@@ -1,4 +1,5 @@
-//! Reads the scheduler's counts of a thread: the oracle for steal and preemption.
+//! Reads the scheduler's counts of a thread. Tests compare the times that `vmnoise` measures with
+//! these counts.
 
 use std::path::PathBuf;
 
@@ -11,7 +12,7 @@ pub struct Schedstat {
     pub on_cpu_ns: u64,
     /// Time runnable and waiting for a CPU, nanoseconds.
     pub run_delay_ns: u64,
-    /// Number of times that it was given a CPU.
+    /// Number of times that the thread was given a CPU.
     pub slices: u64,
 }
 
@@ -48,7 +49,7 @@ pub fn migrations(pid: u32, tid: u32) -> Result<u64> {
     number.with_context(|| format!("{path} has no se.nr_migrations"))
 }
 
-/// Returns the threads of a process: (tid, comm).
+/// Returns the threads of a process. For each, returns its thread ID and its name.
 ///
 /// # Errors
 /// If the process has ended.
@@ -68,10 +69,10 @@ pub fn threads(pid: u32) -> Result<Vec<(u32, String)>> {
     Ok(threads)
 }
 
-/// CPU time far beyond what the setup of a thread takes.
+/// CPU time in nanoseconds after which a thread has surely finished its setup.
 const AT_WORK_NS: u64 = 100_000_000;
 
-/// Returns whether a process has a thread of this name that has worked for a while.
+/// Returns whether a process has a thread of this name that has used at least 100 ms of CPU time.
 ///
 /// # Errors
 /// If the process has ended.
@@ -106,9 +107,9 @@ pub fn switches(pid: u32) -> Result<u64> {
 }
 
 /// Returns whether a signal has stopped a thread, and the thread has left its CPU. The state alone
-/// changes before the switch, and anything may come between (kernel/signal.c, `do_signal_stop`).
-/// The `syscall` file of a thread reads `running` until the switch is over (lib/syscall.c, since
-/// 2.6.27).
+/// is not enough: the kernel changes it before the thread leaves its CPU (kernel/signal.c,
+/// `do_signal_stop`). The file `syscall` of a thread reads `running` until the thread has left its
+/// CPU (lib/syscall.c, since 2.6.27).
 pub fn stands(pid: u32, tid: u32) -> bool {
     let call = || std::fs::read_to_string(format!("/proc/{pid}/task/{tid}/syscall"));
     state(pid, tid) == Some('T') && call().is_ok_and(|call| call != "running\n")

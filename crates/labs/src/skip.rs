@@ -2,9 +2,9 @@
 
 use std::io::Write;
 
-/// Reports on stderr that the calling test has not run, and why: `skipped: NAME: REASON`.
-/// `cargo xtask test` counts it as skipped, and in CI fails unless a fact of the machine excuses it
-/// (`xtask/src/machine.rs`). The caller returns.
+/// Reports on stderr that the calling test has not run, and why: `skipped: NAME: REASON`. After
+/// this call, the test must return. `cargo xtask test` counts the test as skipped. In CI it fails
+/// instead, unless `xtask/src/machine.rs` finds a reason on this machine.
 pub fn skipped(reason: &str) {
     let thread = std::thread::current();
     let name = thread.name().unwrap_or("a test");

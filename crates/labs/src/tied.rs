@@ -14,25 +14,27 @@ use rustix::process::{Pid, Signal, kill_process_group};
 use crate::run::lab_program;
 use crate::vmm;
 
-/// Time in which a process has to end by itself, with all that it has started, after a request.
+/// Time in which a process must end by itself after a request, with all processes that it started.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// Time between two checks for its end.
+/// Time between two checks of whether the process has ended.
 const LOOK: Duration = Duration::from_millis(10);
 
-/// A process that ends when it is dropped, or when the thread that started it ends in any way.
+/// A process that ends when this value is dropped, or when the thread that started the process
+/// ends.
 #[derive(Debug)]
 pub struct TiedProcess {
     child: Child,
     said: PathBuf,
-    /// Whether the process leads a group of its own, with all that it starts.
+    /// Whether the process leads its own process group, which contains all processes that it
+    /// starts.
     leads: bool,
 }
 
 impl TiedProcess {
-    /// Starts a program that writes its output to the file `said`.
+    /// Starts a program. The program writes its output to the file `said`.
     ///
     /// # Errors
-    /// If it cannot be started.
+    /// If the program cannot be started.
     pub fn start<A: AsRef<OsStr>>(
         program: &Path,
         arguments: &[A],
@@ -43,11 +45,11 @@ impl TiedProcess {
         TiedProcess::spawn(command, program, said, false)
     }
 
-    /// Starts a program in `folder` that starts others. On drop it is first asked to end, so that
-    /// it can end these and delete its files.
+    /// Starts a program in `folder` that itself starts processes. Dropping the value first asks the
+    /// program to end, so that the program can end these processes and delete its files.
     ///
     /// # Errors
-    /// If it cannot be started.
+    /// If the program cannot be started.
     pub fn lead<A: AsRef<OsStr>>(
         program: &Path,
         arguments: &[A],
@@ -80,31 +82,31 @@ impl TiedProcess {
         })
     }
 
-    /// Returns its process ID.
+    /// Returns the process ID.
     pub fn pid(&self) -> u32 {
         self.child.id()
     }
 
-    /// Asks it to end (SIGINT).
+    /// Asks the process to end (SIGINT).
     ///
     /// # Errors
-    /// If it has ended already.
+    /// If the process has ended already.
     pub fn interrupt(&self) -> Result<()> {
         vmm::signal(self.pid(), Signal::INT)
     }
 
-    /// Returns its exit status if it has ended.
+    /// Returns the exit status of the process; `None` while the process runs.
     ///
     /// # Errors
-    /// If its state cannot be read.
+    /// If the state of the process cannot be read.
     pub fn ended(&mut self) -> Result<Option<ExitStatus>> {
         Ok(self.child.try_wait()?)
     }
 
-    /// Asks its whole group to end, and after a while kills the rest.
+    /// Asks the whole process group to end. Kills the rest of the group after 5 s.
     fn end_group(&mut self) {
         let group = Pid::from_child(&self.child);
-        // An empty group gets no signal.
+        // If the group is empty, the signal fails.
         let _ = kill_process_group(group, Signal::TERM);
         let asked = Instant::now();
         while asked.elapsed() < PATIENCE && matches!(self.child.try_wait(), Ok(None)) {
@@ -113,7 +115,7 @@ impl TiedProcess {
         let _ = kill_process_group(group, Signal::KILL);
     }
 
-    /// Returns its output so far.
+    /// Returns the output of the process so far.
     pub fn said(&self) -> String {
         let said = std::fs::read(&self.said).unwrap_or_default();
         String::from_utf8_lossy(&said).into_owned()
@@ -125,7 +127,7 @@ impl Drop for TiedProcess {
         if self.leads {
             self.end_group();
         }
-        // It may have ended already.
+        // The process may have ended already.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }

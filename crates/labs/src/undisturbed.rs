@@ -1,5 +1,5 @@
-//! Measures how long a CPU ran nothing but one thread: an upper bound for other work that is
-//! independent of `vmnoise`.
+//! Measures for how long a CPU ran only one thread. This time limits how much other work the CPU
+//! can have done, independently of `vmnoise`.
 
 use std::thread::Builder;
 use std::time::{Duration, Instant};
@@ -10,13 +10,14 @@ use vmnoise_workload::{thread, tsc};
 
 /// Priority above all ordinary tasks, and below PREEMPT_RT's own real-time threads.
 const PRIORITY: i32 = 49;
-/// Longest step of the loop that counts as undisturbed. An interrupt takes longer: the way into the
-/// kernel and back alone does.
+/// Longest time between two readings of the TSC that counts as undisturbed. An interrupt takes
+/// longer: entering and leaving the kernel alone takes longer.
 const STEP: Duration = Duration::from_micros(1);
-/// Time for which the TSC is compared with the clock.
+/// Time over which the frequency of the TSC is measured.
 const CALIBRATED: Duration = Duration::from_millis(50);
 
-/// Polls on this CPU for this long at SCHED_FIFO, and returns the sum of the undisturbed steps.
+/// Polls the TSC on this CPU for `time` at SCHED_FIFO. Returns the sum of the times between two
+/// readings that count as undisturbed.
 ///
 /// # Errors
 /// If the thread cannot be started, pinned, or given its priority.
@@ -28,7 +29,8 @@ pub fn undisturbed(cpu: u32, time: Duration) -> Result<Duration> {
         thread::set_policy(Policy::Fifo(PRIORITY))?;
         let (begin, mut before_tsc, mut quiet_tsc) = (Instant::now(), tsc::now(), 0);
         while begin.elapsed() < time {
-            // Many steps per read of the clock, which is slow where it is emulated.
+            // Many readings of the TSC follow each reading of the clock, which is slow if the clock
+            // is emulated.
             for _ in 0..100 {
                 let now_tsc = tsc::now();
                 let taken_tsc = now_tsc.saturating_sub(before_tsc);

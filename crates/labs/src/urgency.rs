@@ -1,4 +1,4 @@
-//! Sets the priorities of other processes' threads.
+//! Sets the scheduling priorities of threads of other processes.
 
 use anyhow::{Context, Result};
 use vmnoise_workload::thread;
@@ -13,10 +13,10 @@ pub fn set_thread_fifo(tid: u32, priority: i32) -> Result<()> {
     thread::set_fifo(tid, priority).with_context(|| format!("SCHED_FIFO for thread {tid}"))
 }
 
-/// Runs all threads that a process has now at SCHED_FIFO with this priority.
+/// Runs all current threads of a process at SCHED_FIFO with this priority.
 ///
 /// # Errors
-/// If one of them has ended, or the kernel refuses.
+/// If one of the threads has ended, or the kernel refuses.
 pub fn set_fifo(pid: u32, priority: i32) -> Result<()> {
     for (tid, comm) in schedstat::threads(pid)? {
         thread::set_fifo(tid, priority).with_context(|| comm)?;

@@ -1,4 +1,4 @@
-//! Stops, signals and watches a VMM, and the process that traces it.
+//! Stops and signals a VMM, and finds out whether a process traces it.
 
 use std::fs;
 use std::time::{Duration, Instant};
@@ -10,10 +10,11 @@ use crate::schedstat;
 
 /// Time between two checks in a wait.
 const LOOK: Duration = Duration::from_millis(5);
-/// Time until all programs are attached and `exits` has found VMs and their guests' clocks; before
-/// that it counts nothing. On an unoptimized emulated CPU that takes about half a second.
+/// Time after which all programs are attached, and `vmnoise exits` has found VMs and their guests'
+/// clocks. Before that, `vmnoise exits` counts nothing. On an unoptimized emulated CPU this takes
+/// about 0.5 s.
 const ATTACHING: Duration = Duration::from_secs(2);
-/// How long any wait may take before it counts as hung.
+/// Maximum time of any wait before it counts as hung.
 const BACKSTOP: Duration = Duration::from_secs(120);
 
 /// Sends a signal to a process.
@@ -38,13 +39,13 @@ pub fn stop(pid: u32) -> Result<()> {
 }
 
 /// Returns whether a process has BPF programs, and all of them are attached. One program may be
-/// unattached: the one that walks over files is attached only for each walk.
+/// unattached: the program that walks over files is attached only during each walk.
 pub fn traces(pid: u32) -> bool {
     match attached(pid) {
-        // A process with only this walk has not loaded its tracing programs yet.
+        // A process that has only the program for walks has not loaded its tracing programs yet.
         (0 | 1, _) => false,
         (programs, links) if links == programs => true,
-        // The missing one may be another program that is attached last.
+        // The unattached program may not be the one for walks, but one that is attached last.
         (programs, links) if links > 0 && links + 1 == programs => {
             std::thread::sleep(ATTACHING);
             attached(pid) == (programs, links)
@@ -53,9 +54,10 @@ pub fn traces(pid: u32) -> bool {
     }
 }
 
-/// Returns the number of a process's BPF programs, and of its attached ones.
+/// Returns the number of BPF programs of a process, and the number of its BPF links. Each link
+/// attaches a program.
 fn attached(pid: u32) -> (usize, usize) {
-    // The process may end during the read.
+    // The process may end while this function reads.
     let files = fs::read_dir(format!("/proc/{pid}/fd"))
         .into_iter()
         .flatten();
@@ -67,10 +69,10 @@ fn attached(pid: u32) -> (usize, usize) {
     (of_kind("bpf-prog"), of_kind("bpf_link"))
 }
 
-/// Waits until `it` is true; `what` names it in the error.
+/// Waits until `it` returns true. `what` describes the condition in the error.
 ///
 /// # Errors
-/// If it is not true within two minutes.
+/// If `it` does not return true within two minutes.
 pub fn wait_for(what: &str, mut it: impl FnMut() -> Result<bool>) -> Result<()> {
     let deadline = Instant::now() + BACKSTOP;
     while !it()? {

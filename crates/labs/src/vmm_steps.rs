@@ -1,4 +1,4 @@
-//! Steps that `lab-vmm` does to a VMM, and their record for tests.
+//! Steps that `lab-vmm` performs on a VMM, and the record that it prints for tests.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -6,18 +6,18 @@ use std::time::Duration;
 use anyhow::{Context, Result, bail};
 use serde::{Deserialize, Serialize};
 
-/// File with start and end of each burst of `turns`, one burst per line, CLOCK_MONOTONIC of its
-/// machine in nanoseconds.
+/// File to which the disturber `turns` logs its bursts. Each line is the start and the end of one
+/// burst, by CLOCK_MONOTONIC of the machine in nanoseconds.
 pub const TURNS: &str = "/tmp/turns";
 
-/// A step, as a word on the command line names it.
+/// A step of `lab-vmm`. Each variant begins with its word on the command line.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum VmmStep {
     /// `traced`: waits until a process has attached all of its BPF programs.
     Traced,
-    /// `start`: starts the VMM, and waits until its guest was entered and left.
+    /// `start`: starts the VMM, and waits until KVM has counted an exit of the guest.
     Start,
-    /// `run:MS`: lets this much time pass.
+    /// `run:MS`: waits this long.
     Run(Duration),
     /// `undisturbed:CPU:MS`: polls on this CPU for this time.
     Undisturbed(u32, Duration),
@@ -25,38 +25,40 @@ pub enum VmmStep {
     Exits(u64),
     /// `quiet:MS`: waits until KVM has counted no exit for this time.
     Quiet(Duration),
-    /// `waited:MS`: waits until a vCPU's thread has waited for a CPU for this much longer.
+    /// `waited:MS`: waits until the vCPUs' threads have waited for a CPU for this much longer in
+    /// total.
     Waited(Duration),
-    /// `told:COUNT`, `told:COUNT:GUEST`: waits until COUNT commands of a lab's guest have ended.
-    /// The first guest, 0, is the default.
+    /// `told:COUNT`, `told:COUNT:GUEST`: waits until COUNT commands of a guest of the lab have
+    /// ended. Without GUEST, this is guest 0.
     Reported(usize, u32),
-    /// `looks:COUNT`: as `told`, for the first guest; reads the scheduler's counts of the first
-    /// vCPU's thread meanwhile.
+    /// `looks:COUNT`: waits until COUNT commands of guest 0 have ended. Until then, `lab-vmm` reads
+    /// the scheduler's counts of the first vCPU's thread again and again.
     Looks(usize),
-    /// `stop`: SIGSTOP; done when no thread of the VMM is on a CPU.
+    /// `stop`: sends SIGSTOP, and waits until no thread of the VMM is on a CPU.
     Stop,
-    /// `cont`: SIGCONT.
+    /// `cont`: sends SIGCONT.
     Continue,
-    /// `read`: reads the kernel's counts, which are exact while the VMM is stopped.
+    /// `read`: reads the kernel's counts. They are exact only while the VMM is stopped.
     Read,
-    /// `kill`: SIGKILL; done when the VMM has ended.
+    /// `kill`: sends SIGKILL, and waits until the VMM has ended.
     Kill,
     /// `end`: waits until the VMM ends by itself.
     End,
-    /// `hog:CPU`: starts a task of ordinary priority on this CPU that never sleeps.
+    /// `hog:CPU`: starts a task of ordinary priority on this CPU. The task never sleeps.
     Hog(u32),
-    /// `litter:CPU`: starts a task that mostly sleeps, and leaves deferred work to the kernel on
-    /// this CPU.
+    /// `litter:CPU`: starts a task on this CPU that mostly sleeps, and causes work that the kernel
+    /// does later on the same CPU.
     Litter(u32),
-    /// `turns:CPU:BURST_US:EVERY_US`: starts a SCHED_FIFO task that burns BURST_US every EVERY_US
-    /// on this CPU, and logs each burst to [`TURNS`].
+    /// `turns:CPU:BURST_US:EVERY_US`: starts a SCHED_FIFO task on this CPU. The task works for
+    /// BURST_US, sleeps for EVERY_US, repeats both, and logs each burst to [`TURNS`].
     Turns(u32, Duration, Duration),
-    /// `unhog`: ends all disturbers.
+    /// `unhog`: ends the last disturber that was started, and fails if that disturber has ended
+    /// early.
     Unhog,
-    /// `migrate:TIMES:EVERY_US`: moves the thread of the first vCPU between CPUs 0 and 1, and reads
-    /// its counts each time.
+    /// `migrate:TIMES:EVERY_US`: moves the thread of the first vCPU between CPUs 0 and 1. Reads the
+    /// thread's counts after each move.
     Migrate(u32, Duration),
-    /// `moves:COUNT:EVERY_US`: as `migrate`, until COUNT commands of the first guest have ended.
+    /// `moves:COUNT:EVERY_US`: as `migrate`, but until COUNT commands of guest 0 have ended.
     Moves(usize, Duration),
     /// `pin:CPU`: pins the thread of the first vCPU to this CPU.
     Pin(u32),
@@ -64,15 +66,15 @@ pub enum VmmStep {
     Fifo(i32),
     /// `vmm-fifo:PRIORITY`: runs every thread of the VMM at SCHED_FIFO.
     VmmFifo(i32),
-    /// `calls:CPU`: starts tasks of ordinary priority on this CPU that make system calls and
+    /// `calls:CPU`: starts tasks of ordinary priority on this CPU that make system calls and cause
     /// interrupts.
     Calls(u32),
     /// `stress-ng:CPU`: starts stress-ng on this CPU.
     StressNg(u32),
     /// `quota:QUOTA_US:PERIOD_US`: moves the VMM into a cgroup with this `cpu.max`.
     Quota(u32, u32),
-    /// `untrace`: SIGINT to the processes that attached the BPF programs; done when they have
-    /// ended.
+    /// `untrace`: sends SIGINT to a process that has attached all its BPF programs, and waits until
+    /// this process has ended.
     Untrace,
 }
 
@@ -130,57 +132,60 @@ impl VmmStep {
     }
 }
 
-/// Record of the steps that were done to one VMM.
+/// Record of the steps that `lab-vmm` performed on one VMM.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Treatment {
     /// Process ID of the VMM.
     pub pid: u32,
-    /// Output of the VMM, if its end was waited for.
+    /// Output of the VMM. Empty without the step `end`.
     pub said: String,
-    /// Steps in order.
+    /// Performed steps in order.
     pub steps: Vec<CompletedStep>,
 }
 
-/// A step that was done.
+/// A step that `lab-vmm` has performed.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct CompletedStep {
     /// Name of the step on the command line.
     pub step: String,
-    /// Start, CLOCK_MONOTONIC in nanoseconds.
+    /// Start of the step, CLOCK_MONOTONIC in nanoseconds.
     pub begin_mono_ns: u64,
-    /// End, CLOCK_MONOTONIC in nanoseconds.
+    /// End of the step, CLOCK_MONOTONIC in nanoseconds.
     pub end_mono_ns: u64,
-    /// Counts that `read` found.
+    /// Counts that the step `read` returned; `None` for other steps.
     pub counts: Option<Counts>,
-    /// Name that results must blame, `comm:pid`; for `hog`, `litter`, `calls` and `turns`.
+    /// Name that results must blame for the disturber that runs at the end of this step; `None` if
+    /// none runs.
     pub hog: Option<String>,
-    /// Time for which nothing took the CPU from the poller; for `undisturbed`.
+    /// Time for which nothing took the CPU from the poller; only for `undisturbed`.
     pub undisturbed: Option<Duration>,
-    /// Reads of the first vCPU's counts in order; for `looks`, `migrate` and `moves`.
+    /// Reads of the counts of the first vCPU's thread, in order; only for `looks`, `migrate` and
+    /// `moves`.
     pub looks: Vec<ThreadSchedstat>,
 }
 
 /// Run delay of a vCPU's thread by the scheduler's count, and the time of the read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ThreadSchedstat {
-    /// Time before the read, by the guest's TSC: this machine's TSC with the offset that KVM
-    /// reports in debugfs.
+    /// Guest's TSC before the read. It is this machine's TSC plus the offset that KVM reports in
+    /// debugfs.
     pub begin_tsc: u64,
-    /// Time after the read, by the guest's TSC.
+    /// Guest's TSC after the read.
     pub end_tsc: u64,
-    /// Time runnable and waiting for a CPU, nanoseconds. A wait is counted when it ends
-    /// (kernel/sched/stats.h, `sched_info_arrive`).
+    /// Time that the thread was runnable and waited for a CPU, nanoseconds. The scheduler adds a
+    /// wait when the wait ends (kernel/sched/stats.h, `sched_info_arrive`).
     pub run_delay_ns: u64,
 }
 
-/// Counts of the kernel.
+/// Counts of the kernel for one VM.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Counts {
     /// KVM's own counters, summed over all vCPUs.
     pub kvm: BTreeMap<String, u64>,
     /// The scheduler's counts of each vCPU's thread.
     pub vcpus: Vec<VcpuCounts>,
-    /// Throttled time of the cgroup of `quota`, nanoseconds (in steps of a microsecond).
+    /// Throttled time of the cgroup that `quota` made, nanoseconds, with a resolution of 1 µs;
+    /// `None` without `quota`.
     pub throttled_ns: Option<u64>,
 }
 
@@ -191,26 +196,26 @@ pub struct VcpuCounts {
     pub vcpu: u32,
     /// Thread ID.
     pub tid: u32,
-    /// Time on a CPU, nanoseconds.
+    /// Time of the thread on a CPU, nanoseconds.
     pub on_cpu_ns: u64,
-    /// Time runnable and waiting for a CPU, nanoseconds.
+    /// Time that the thread was runnable and waited for a CPU, nanoseconds.
     pub run_delay_ns: u64,
-    /// Number of times that it was moved to another CPU.
+    /// Number of times that the thread was moved to another CPU.
     pub migrations: u64,
 }
 
 impl Treatment {
-    /// Returns all steps of this name in order.
+    /// Returns all performed steps with this word, in order.
     pub fn all(&self, step: &str) -> Vec<&CompletedStep> {
         self.steps.iter().filter(|done| done.step == step).collect()
     }
 
-    /// Returns all reads of the first vCPU's counts in order.
+    /// Returns all reads of the counts of the first vCPU's thread, in order.
     pub fn looks(&self) -> impl Iterator<Item = &ThreadSchedstat> {
         self.steps.iter().flat_map(|done| &done.looks)
     }
 
-    /// Returns the results of all `read` steps in order.
+    /// Returns the counts of all `read` steps, in order.
     pub fn readings(&self) -> Vec<&Counts> {
         let counts = self.steps.iter().map(|done| done.counts.as_ref());
         counts.flatten().collect()

@@ -1,5 +1,5 @@
-//! Extracts how long the vCPU of a guest of Xen waited for a CPU, from the output of `xenalyze`
-//! about Xen's scheduler.
+//! Extracts how long a Xen guest's vCPU waited for a CPU. The input is what `xenalyze` prints about
+//! Xen's scheduler.
 
 use anyhow::{Context, Result};
 use serde::{Deserialize, Serialize};
@@ -7,16 +7,18 @@ use serde::{Deserialize, Serialize};
 /// Name that `xenalyze` gives the first vCPU of the first guest.
 const VCPU: &str = "d1v0";
 
-/// A wait that ended.
+/// A completed wait of a vCPU for a CPU.
 ///
-/// Xen measures a wait from one reading of its clock to another, and reports it to the guest. It
-/// reads the clock before the scheduler decides, and writes its trace records after that. But each
-/// record says how long the leaving vCPU has run, from one such reading to the next.
+/// Xen measures a wait as the difference of two readings of its clock, and reports this time to the
+/// guest. Xen reads the clock before the scheduler decides, and writes its trace records after the
+/// decision. So the records' times differ from the readings. Each record also contains how long the
+/// vCPU that leaves has run, which is exact.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Wait {
-    /// TSC at the record of the wait's end.
+    /// TSC of the trace record of the wait's end.
     pub end_tsc: u64,
-    /// Largest delay of that record: the time until the vCPU that had the CPU was switched out.
+    /// Largest delay of this record: the time until the vCPU that had the CPU was switched out,
+    /// nanoseconds.
     pub decision_ns: u64,
     /// Start of the wait.
     pub begin: Begin,
@@ -25,21 +27,21 @@ pub struct Wait {
 /// Start of a wait.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Begin {
-    /// The vCPU was preempted: the wait is the time that others have run since.
+    /// The vCPU was preempted. The wait is the time for which other vCPUs have run since then.
     Preempted {
         /// Length of the wait by Xen's own clock, nanoseconds.
         waited_ns: u64,
     },
-    /// The vCPU slept and was woken between these two records.
+    /// The vCPU slept. Xen woke it between two records.
     Woken {
-        /// TSC of the record before the clock was read.
+        /// TSC of the last record before Xen read its clock.
         before_tsc: u64,
-        /// TSC of the record after that.
+        /// TSC of the first record after Xen read its clock.
         after_tsc: u64,
     },
 }
 
-/// State while another vCPU has the CPU, and this one waits or sleeps.
+/// State of this vCPU while another vCPU has the CPU: this vCPU waits or sleeps.
 #[derive(Debug, Clone, Copy)]
 struct Away {
     ran_ns: u64,
@@ -47,7 +49,8 @@ struct Away {
     sleeps: bool,
 }
 
-/// Returns all waits in these lines. Their seconds are cycles since the first record.
+/// Returns all waits in these lines. The time in each line is the number of cycles since the first
+/// record, which has the TSC `first_tsc`.
 ///
 /// # Errors
 /// If a line cannot be read.
@@ -56,7 +59,8 @@ pub fn reported(lines: &str, first_tsc: u64) -> Result<Vec<Wait>> {
     let mut ended = Vec::new();
     let mut away: Option<Away> = None;
     let mut wake_tsc = None;
-    // The vCPU that was switched out for this one, and how long this one has run since.
+    // `left` is the vCPU that was switched out last. `ran_ns` is how long this vCPU had run when it
+    // was switched out.
     let mut ran_ns = 0;
     let mut left = String::new();
     for line in lines.lines() {
@@ -107,7 +111,8 @@ pub fn reported(lines: &str, first_tsc: u64) -> Result<Vec<Wait>> {
                 };
                 waits.push((left.clone(), wait));
             } else if left == VCPU {
-                // It was switched out when this vCPU came, which has run since then.
+                // `who` was switched out when this vCPU came. Since then, this vCPU has run for
+                // `ran_ns`.
                 let since_put_away_ns = nanoseconds(waited)?;
                 let last = waits.last_mut().filter(|(whose, _)| whose == who);
                 if let Some((_, wait)) = last {
@@ -131,7 +136,7 @@ pub fn reported(lines: &str, first_tsc: u64) -> Result<Vec<Wait>> {
     Ok(waits.filter(|wait| wait.decision_ns < u64::MAX).collect())
 }
 
-/// Returns the text between `before` and `behind`, and the rest.
+/// Returns the text between `before` and `behind`, and the text after `behind`.
 fn between<'a>(line: &'a str, before: &str, behind: &str) -> Option<(&'a str, &'a str)> {
     line.split_once(before)?.1.split_once(behind)
 }

@@ -1,4 +1,5 @@
-//! A fault during a run is reported, and loses nothing that was measured before.
+//! Checks that a fault during a run is reported, and that the run keeps everything that it measured
+//! before.
 
 use std::path::Path;
 
@@ -17,7 +18,8 @@ fn explained(recording: &Path, format: &str) -> String {
     String::from_utf8(output.stdout).unwrap()
 }
 
-/// Removes the measured CPU from the cpuset of a running `vmnoise`.
+/// Removes the measured CPU from the cpuset of a running `vmnoise`, and checks that `vmnoise`
+/// reports this.
 fn lose_the_cpu(start: impl FnOnce(&[&str]) -> VmnoiseRun) {
     let folder = tempfile::tempdir().unwrap();
     let recording = folder.path().join("run.vmn");
@@ -32,7 +34,8 @@ fn lose_the_cpu(start: impl FnOnce(&[&str]) -> VmnoiseRun) {
     assert_eq!(explained(&recording, "json"), stdout);
 }
 
-/// Asserts that one line gives the reason, and that the result covers the time before.
+/// Asserts that one line on stderr gives the reason, and that the result covers the time before the
+/// fault.
 fn assert_ended_early(stdout: &str, stderr: &str) {
     let said = stderr.lines().filter(|line| line.contains("ended early"));
     let said: Vec<_> = said.collect();
@@ -46,9 +49,9 @@ fn assert_ended_early(stdout: &str, stderr: &str) {
     assert!(cpu["gaps"].as_u64().unwrap() > 0, "{cpu}");
 }
 
-/// Asserts that the loss is reported before any watermark passes its begin, so that all explained
-/// by then takes the loss into account. No one drained for seconds: the ring was full in the
-/// longest time in which no record ends.
+/// Asserts that the recording reports the loss before any watermark passes the loss's begin. Then
+/// all gaps that are explained afterwards take the loss into account. Nothing was drained for
+/// seconds, so the ring was full from the start of the longest time in which no record ends.
 fn assert_losses_come_first(recording: &Path) {
     let (mut ends_ns, mut passed_ns, mut is_reported) = (Vec::new(), 0, false);
     let mut reader = RecordingReader::open(recording).unwrap();
@@ -88,8 +91,8 @@ mod root {
         let recording = folder.path().join("run.vmn");
         let path = recording.to_str().unwrap();
         let run = VmnoiseRun::osnoise(CPU, &["-c", "1", "-d", "6s", "-o", path]).unwrap();
-        // Only one thread is held: a stopped process would poll nothing, and no event would be
-        // reported for its CPU.
+        // Only one thread is held. A stopped process would not poll, and the kernel would report no
+        // event for its CPU.
         let storm = Disturber::storm(CPU).unwrap();
         hold_first_thread(run.pid(), NOBODY_DRAINS, || false).unwrap();
         drop(storm);
@@ -126,7 +129,7 @@ mod lab {
         let runs = [
             "vmnoise osnoise -c 1 -d 60s --format json -o /tmp/osnoise.vmn",
             "vmnoise microvm -c 1 -d 60s --format json -o /tmp/microvm.vmn",
-            // The CPU of the tool's own threads, which is not measured.
+            // This run's own threads use CPU 2, which is not measured.
             "vmnoise osnoise -c 1 -H 2 -d 5s --format json -o /tmp/bystander.vmn",
         ];
         let report = Lab::kernel(DebianKernel::Cloud)
@@ -158,7 +161,7 @@ mod lab {
         let summary: Value = serde_json::from_str(&bystander.stdout).unwrap();
         assert_budgets_add_up(&summary);
         assert_eq!(summary["finish_reason"], "duration");
-        // The console has the errors of the kernel and of the disturbers.
+        // The console contains the errors of the kernel and of the disturbers.
         assert!(!report.console.contains("Error"), "{}", report.console);
         assert!(!report.console.contains("BUG:"), "{}", report.console);
     }

@@ -1,12 +1,13 @@
-//! `make run` on machines without a usable /dev/kvm. It reports that, and a thread measures
-//! instead. The last three lines say how much time was lost, who took it, and where the page is.
+//! Tests `make run` on machines without a usable /dev/kvm. It must report the reason, and measure
+//! in a thread instead. Its last three lines must contain the lost time, the culprit, and the path
+//! of the page.
 
 use std::path::PathBuf;
 
 use vmnoise_labs::lab_program;
 
-/// Bursts that take more of a CPU than all other tasks can: a SCHED_FIFO task has 6 of 10 ms, and
-/// ordinary tasks share the other 4 with the measuring thread.
+/// Length of bursts in µs. A SCHED_FIFO task uses 6 of every 10 ms. Ordinary tasks share the other
+/// 4 ms with the measuring thread, so no other task can take as much time.
 const TURN_US: u32 = 6_000;
 const EVERY_US: u32 = 10_000;
 
@@ -15,14 +16,14 @@ fn script(name: &str) -> PathBuf {
     scripts.join(name)
 }
 
-/// The last three lines of what `make run` prints.
+/// Returns the last three lines that `make run` prints.
 fn last_lines(stdout: &str) -> [&str; 3] {
     let lines: Vec<&str> = stdout.lines().collect();
     let last = lines.last_chunk::<3>();
     *last.unwrap_or_else(|| panic!("fewer than three lines: {stdout}"))
 }
 
-/// Returns how long a step took, by its own line, in seconds.
+/// Returns the duration of a step that `make run` prints in its line about this step, in seconds.
 fn took_s(stderr: &str, step: &str) -> f64 {
     let line = format!("run: {step} took ");
     let line = stderr.lines().find_map(|it| it.strip_prefix(&line));
@@ -49,11 +50,12 @@ mod root {
 
     /// The last of the two CPUs that these tests may use.
     const CPU: u32 = 1;
-    /// The user nobody.
+    /// User ID of the user nobody.
     const NOBODY: u32 = 65534;
     const EMPTY_DEV: &str = "mount -t tmpfs none /dev";
 
-    /// Puts the files that `make run` needs for measuring into a folder with a space in its name.
+    /// Copies the files that `make run` needs for a measurement into a folder with a space in its
+    /// name.
     fn clone_with_program() -> TempDir {
         let named = tempfile::Builder::new().prefix("a clone ").tempdir();
         let folder = named.unwrap();
@@ -69,8 +71,8 @@ mod root {
         folder
     }
 
-    /// Runs `scripts/run` after these lines of shell, in a mount namespace of its own. Returns
-    /// whether it succeeded, its stdout and its stderr.
+    /// Runs `scripts/run` after these lines of shell in its own mount namespace. Returns whether
+    /// the script succeeded, its stdout, and its stderr.
     fn run(folder: &TempDir, before: &str, as_whom: &str) -> (bool, String, String) {
         let line = format!("{before}\nexec {as_whom} scripts/run ./vmnoise 1s");
         let output = Command::new("unshare")
@@ -83,7 +85,7 @@ mod root {
         (output.status.success(), stdout, stderr)
     }
 
-    /// Returns the shares in the recording that the page shows.
+    /// Returns the shares of the first CPU in the recording that the page shows.
     fn shares_of_run(folder: &TempDir) -> Value {
         let output = Command::new(folder.path().join("vmnoise"))
             .args(["explain", "target/run.vmn", "--format", "json"])
@@ -95,11 +97,11 @@ mod root {
         summary["cpus"][0]["shares_ns"].clone()
     }
 
-    /// Asserts that the last lines are the page's heading and the page's file.
+    /// Asserts that the last lines contain the page's heading and the path of the page.
     fn assert_is_of_page(lines: [&str; 3], folder: &TempDir) {
         let file = folder.path().join("target/report.html");
         let page = fs::read_to_string(&file).unwrap();
-        // As a terminal prints it.
+        // A terminal shows these characters in this form.
         let page = page.replace('\u{a0}', " ").replace('µ', "u");
         let [lost, taker, place] = lines;
         let heading = format!(
@@ -116,7 +118,7 @@ mod root {
         let [turn, every] = [TURN_US, EVERY_US].map(|us| Duration::from_micros(us.into()));
         let _taker = Disturber::paced(CPU, turn, every, Duration::ZERO).unwrap();
         let none = (EMPTY_DEV.to_owned(), "/dev/kvm does not exist");
-        // A device that can be opened, but is no KVM.
+        // This device can be opened, but is no KVM.
         let null = (
             format!("umask 077; {EMPTY_DEV}; mknod /dev/kvm c 1 3"),
             "KVM speaks API version -1",
@@ -158,7 +160,8 @@ mod root {
                 "/dev/kvm does not exist",
             ],
         );
-        // One line, for the measurement that took place: commands that cannot run load no probes.
+        // One line, for the measurement that took place. Commands that cannot run do not load
+        // probes.
         assert_eq!(
             stderr.matches("no names without BPF").count(),
             1,
@@ -169,8 +172,8 @@ mod root {
         let (_, who) = taker.split_once(" % of the noise is ").unwrap();
         let shares = shares_of_run(&folder);
         let ns = |share: &str| shares[share].as_u64().unwrap();
-        // The scheduler counts how long the thread waited. Only BPF knows for whom, and the causes
-        // of the rest.
+        // The scheduler counts how long the thread waited. Only BPF knows which tasks ran
+        // meanwhile, and the causes of the other lost time.
         let expected = match ns("thread") > ns("unexplained") {
             true => "other threads.",
             false => "unexplained, because vmnoise could not watch all of this kernel.",

@@ -1,4 +1,5 @@
-//! Detects whether a program that runs in parallel to a lab's commands still works.
+//! Checks that `lab-guest works` detects whether a program still works that runs in parallel with a
+//! lab's commands.
 
 use std::os::unix::fs::symlink;
 use std::path::Path;
@@ -7,8 +8,8 @@ use std::process::{Child, Command};
 use rustix::process::{Pid, WaitId, WaitIdOptions, waitid};
 use vmnoise_labs::lab_program;
 
-/// Starts `sleep` under a name of its own. A link, because a copy could not be executed while
-/// another thread's child still has it open for writing.
+/// Starts `sleep` under another name. The name is a link: a copy could not be executed while a
+/// child of another thread still has the copy open for writing.
 fn sleeper(folder: &Path, seconds: &str) -> Child {
     let path = folder.join("lab-sleeper");
     if !path.is_symlink() {
@@ -32,7 +33,7 @@ fn a_load_that_has_ended_is_not_at_work() {
     at_work.kill().unwrap();
     at_work.wait().unwrap();
     assert!(works_then, "{said}");
-    // It is not waited for, as in a lab, so it stays in /proc.
+    // The process is not waited for, as in a lab, so it remains in /proc.
     let mut ended = sleeper(folder.path(), "0");
     let pid = WaitId::Pid(Pid::from_child(&ended));
     waitid(pid, WaitIdOptions::EXITED | WaitIdOptions::NOWAIT).unwrap();

@@ -1,5 +1,5 @@
-//! What a lab guarantees: a busy neighbour is blamed, an absent one is not, and under virtual time
-//! everything repeats exactly.
+//! Tests the guarantees of a lab: a busy neighbour is blamed, and an absent neighbour is not. Under
+//! virtual time, everything repeats exactly.
 
 mod lab {
     use serde_json::Value;
@@ -7,7 +7,7 @@ mod lab {
     use vmnoise_labs::judge::{assert_budgets_add_up, sources};
     use vmnoise_labs::lab_program;
 
-    /// Measures a guest of the lab's own vmnoise for a second.
+    /// Command that measures a guest of the lab's own vmnoise for a second.
     const MICROVM: &str = "vmnoise microvm --duration 1s --format json";
 
     #[test]
@@ -30,8 +30,8 @@ mod lab {
                 .sum()
         };
         assert_eq!(blamed_ns(&quiet), 0);
-        // Two tasks of equal weight, so each is due half of the CPU. The limit is only a quarter
-        // because of the emulator's own pauses.
+        // Two tasks of equal weight run, so each should get half of the CPU. The limit is only a
+        // quarter, because the emulator pauses.
         let runtime_ns = disturbed["cpus"][0]["runtime_ns"].as_u64().unwrap();
         let blamed_ns = blamed_ns(&disturbed);
         assert!(
@@ -56,7 +56,8 @@ mod lab_full {
         use vmnoise_labs::bed::{DebianKernel, Lab};
         use vmnoise_labs::judge::assert_exits_are_seen;
 
-        /// The gate checks the same with two boots each of `exercise.rs` and `join.rs`.
+        /// The gate (docs/design.md) runs `exercise.rs` and `join.rs`, which check the same with two
+        /// boots each.
         #[test]
         fn under_virtual_time_a_run_repeats_to_the_last_bit() {
             let lab = Lab::kernel(DebianKernel::Cloud).virtual_time(2);

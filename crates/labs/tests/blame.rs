@@ -1,5 +1,6 @@
-//! A known cause takes the CPU under the microVM. The right culprit must be named with the right
-//! length, and a quiet control must not be blamed.
+//! Tests the culprits of `vmnoise microvm`. While a known cause takes the CPU from the microVM,
+//! results must name the right culprit with the right time. Without the cause, results must not
+//! blame it.
 
 mod kvm {
     use std::time::{Duration, Instant};
@@ -12,13 +13,14 @@ mod kvm {
         BlamedGap, assert_booked, assert_steal_clock, gaps, hidden_ns, looks, unpaired,
     };
 
-    /// Options for a result that lists every gap. There may be 20,000 gaps of 1 us and more per
-    /// second here, more than a result lists; the machine below makes most of them. A task's turn
-    /// is longer than 5 us: it takes two switches, and the vCPU's way out of the guest and back.
+    /// Options for a result that lists every gap. On this machine there may be 20,000 gaps of at
+    /// least 1 us per second, which are more than a result can list. The machine's own host causes
+    /// most of them. When a task takes the CPU, the gap is longer than 5 us: it contains two
+    /// switches, and the vCPU's exit from and entry into the guest.
     const EVERY_GAP: [&str; 4] = ["--top", "65536", "--threshold", "5us"];
 
-    /// Returns the measured CPU of all these tests. The tests themselves and the tool's threads use
-    /// the others.
+    /// Returns the CPU that all these tests measure. The tests and the tool's threads use the other
+    /// CPUs.
     fn measured_cpu() -> u32 {
         let online = std::fs::read_to_string("/sys/devices/system/cpu/online").unwrap();
         online
@@ -68,7 +70,8 @@ mod kvm {
     fn each_burst_is_in_a_gap_that_names_it_and_silence_is_not_blamed() {
         let folder = tempfile::tempdir().unwrap();
         let log = folder.path().join("bursts");
-        // 4 s at an odd rate, started before the run and ended before it.
+        // The bursts last for 4 s at an odd rate. They start before the run and end before the run
+        // ends.
         let burst = Duration::from_micros(500);
         let disturber = Disturber::bursts(measured_cpu(), 97, burst, 388, &log).unwrap();
         let source = disturber.source().unwrap();
@@ -89,14 +92,15 @@ mod kvm {
         assert_eq!(blamed_ns, 0, "a disturber that is not there is blamed");
     }
 
-    /// Asserts that each burst is in one gap that names it, and that the gaps attribute the time to
-    /// the bursts that the scheduler charged for them.
+    /// Asserts that each burst lies in one gap that names the burst's thread. The gaps must
+    /// attribute the same time to the bursts as the scheduler charged for them.
     fn assert_bursts(summary: &Value, source: &str, bursts: &[Burst]) {
         let gaps = gaps(summary);
         let (from_tsc, to_tsc) = (gaps[0].start_tsc(), gaps[gaps.len() - 1].end_tsc());
         let inside = |burst: &Burst| burst.begin_tsc > from_tsc && burst.end_tsc < to_tsc;
         let first = bursts.iter().position(inside).unwrap();
-        // Without the last one: the charge for its way off the CPU is in the burst after it.
+        // The last burst is left out, because the next burst contains the charge for its switch off
+        // the CPU.
         let last = bursts
             .iter()
             .rposition(inside)
@@ -119,11 +123,12 @@ mod kvm {
             let (here, behind) = rest.split_at(here);
             rest = behind;
             let logged_tsc = here.iter().map(|burst| burst.end_tsc - burst.begin_tsc);
-            // Rounding and the clock error may take a ten-thousandth.
+            // Rounding and the clock error may shorten the reported time by a ten-thousandth.
             let logged_ns = logged_tsc.sum::<u64>() as f64 * gap.ns_per_cycle() * 0.9999;
             let own_ns = gap.preempted_ns(source);
             lacking_ns += (logged_ns as u64).saturating_sub(own_ns + gap.interrupts_ns());
-            // A turn that the kernel hid is attributed to no task, and to no other task either.
+            // If the kernel hid the switches of a burst, no task is blamed for the burst, not even
+            // a wrong one.
             let nobodys_ns = gap.shares_ns(&["steal", "hw", "hv_or_hw", "unexplained"]);
             unnamed += usize::from(own_ns == 0);
             assert!(
@@ -134,10 +139,11 @@ mod kvm {
         }
         let unpaired = unpaired(summary, &gaps);
         let hidden_ns = hidden_ns(&gaps, unpaired);
-        // Time that the host below took from bursts is in no task's time.
+        // The time that the host below took during bursts is not part of any task's time.
         let outer_ns = summary["cpus"][0]["outer_steal_ns"].as_u64().unwrap_or(0);
-        // From the end of one burst to the end of the next, a thread is charged with the way off
-        // the CPU after the first, and with the way onto it before the second.
+        // The charge from the end of one burst to the end of the next contains the thread's switch
+        // off the CPU after the first burst. It also contains the switch onto the CPU before the
+        // second burst.
         let charged = bursts[first..=last + 1]
             .iter()
             .map(|burst| burst.charged_ns);
@@ -168,10 +174,10 @@ mod kvm {
                 "it does not stop"
             );
         }
-        // Another thread has the CPU while the process is stopped. Interrupts during the stop take
-        // at most the time in which that thread was interrupted.
+        // Another thread uses the CPU while the process is stopped. Interrupts during the stop take
+        // at most the time for which this thread was interrupted.
         let undisturbed = undisturbed(measured_cpu(), Duration::from_millis(300)).unwrap();
-        // Another thread may keep it waiting for a CPU, and it notices the stop when it runs again.
+        // Other threads may delay the vCPU's thread, which notices the stop when it runs again.
         let slices = || schedstat::read(pid, tid).unwrap().slices;
         let before_run = slices();
         rustix::process::kill_process(process, rustix::process::Signal::CONT).unwrap();

@@ -1,12 +1,12 @@
-//! Whatever goes wrong around a run, the run goes on or reports why it ends, and its results add
-//! up.
+//! Tests runs under faults. Whatever happens, the run continues or reports why it ends, and its
+//! results add up.
 
 use std::time::Duration;
 
 use vmnoise_labs::chaos::{run, run_in_lab};
 
-/// Returns a seed, a random one by default. A failure prints the seed with which it can be run
-/// again.
+/// Returns a seed; a random one by default. A failure prints the seed, with which the test can be
+/// repeated.
 fn seed() -> u64 {
     let given = std::env::var("CHAOS_SEED").ok();
     given.map_or_else(|| fastrand::u64(..), |seed| seed.parse().unwrap())

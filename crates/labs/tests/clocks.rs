@@ -1,4 +1,4 @@
-//! Clocks of the vCPUs' guests in a recording of `vmnoise exits`.
+//! Tests the clocks of guests that `vmnoise exits` records.
 
 use std::io::Read;
 
@@ -6,15 +6,14 @@ use vmnoise_events::{Vcpu, VcpuClock};
 
 use crate::recorded;
 
-/// Returns the clocks of the guests of a VMM.
+/// Returns the vCPUs of a VMM, and the clocks of their guests.
 fn clocks(recording: impl Read, vmm_pid: u32) -> Vec<(Vcpu, VcpuClock)> {
     let mut clocks = recorded::clocks(recording);
     clocks.retain(|(vcpu, _)| vcpu.vmm_pid == vmm_pid);
     clocks
 }
 
-/// Asserts that the guest's clock has no offset from the host's TSC, with the CPU's own scale for
-/// one to one.
+/// Asserts that the guest's clock has no offset from the host's TSC and the same frequency.
 fn assert_is_the_hosts(clock: &VcpuClock) {
     assert_eq!(clock.offset_tsc, 0, "{clock:?}");
     assert_eq!(clock.guest_tsc(1 << 40), Some(1 << 40), "{clock:?}");
@@ -48,7 +47,7 @@ mod kvm {
                 std::thread::sleep(Duration::from_millis(50));
             }
         };
-        // The clock of this VM is reported as soon as the programs are attached.
+        // `vmnoise exits` reports the clock of this VM as soon as its BPF programs are attached.
         wait_for(&there);
         let came = VmnoiseRun::microvm(1, &["-d", "1m"]).unwrap();
         wait_for(&came);
@@ -67,7 +66,7 @@ mod kvm {
         assert_eq!(vcpu.number, Some(0));
         assert_is_the_hosts(there);
         assert_eq!(there.before_until_mono_ns, there.from_mono_ns);
-        // The write of its offset was observed.
+        // `vmnoise exits` observed when the offset of this clock was written.
         assert_is_the_hosts(came);
         assert_eq!(came.before_until_mono_ns, 0);
         assert!(came.from_mono_ns > there.from_mono_ns);
@@ -81,12 +80,13 @@ mod virtual_time {
 
     use super::*;
 
-    /// Limit of a time difference, nanoseconds. tracefs reports microseconds, and reads the clock
-    /// at another moment: one tracepoint serves both, one after the other.
+    /// Limit of a time difference, nanoseconds. tracefs reports times in microseconds. One
+    /// tracepoint calls tracefs and our program one after the other, so they read the clock at
+    /// different times.
     const CLOSE_NS: u64 = 4_000;
 
-    /// Parses a line of tracefs: its time on the clock `mono`, its thread, and the offset before
-    /// and after.
+    /// Parses a line of tracefs about a write of a TSC offset. Returns its time by the trace clock
+    /// `mono` in nanoseconds, its thread, the offset before the write, and the offset after it.
     fn write(line: &str) -> Option<(u64, u32, i64, i64)> {
         let (head, event) = line.split_once(": kvm_write_tsc_offset: vcpu=0 prev=")?;
         let (thread, _) = head.split_once(" [")?;
@@ -133,7 +133,7 @@ mod virtual_time {
         let (set_ns, tid, previous, set) = writes.next().unwrap();
         assert_eq!(writes.next(), None, "{trace}");
         println!("created at {made_ns} ns with {made}, set at {set_ns} ns to {set}: {clock:?}");
-        // KVM starts a guest's TSC at 0; later the VMM set it to its host's.
+        // KVM starts a guest's TSC at 0. Later, the VMM set it to the TSC of its host.
         assert!(made < 0 && previous == made && set == 0, "{trace}");
         assert_is_the_hosts(clock);
         assert_eq!(vcpu.tid, tid);

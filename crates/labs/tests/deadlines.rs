@@ -1,7 +1,7 @@
-//! Periodic tasks that run with disturbers. No job takes longer than the bound that
-//! `vmnoise schedule` computes from the recording of the same run, and a set that needs more than
-//! was left misses deadlines. The sets are of SCHED_FIFO with priorities (`fp`), with one priority
-//! (`fifo`), and of SCHED_DEADLINE (`edf`).
+//! Tests `vmnoise schedule` with periodic tasks that run together with disturbers. No job may take
+//! longer than the bound that is computed from the recording of the same run. A set of tasks that
+//! needs more CPU time than was left must miss deadlines. The sets use SCHED_FIFO with different
+//! priorities (`fp`), SCHED_FIFO with one priority (`fifo`), or SCHED_DEADLINE (`edf`).
 
 use std::time::Duration;
 
@@ -11,12 +11,12 @@ use vmnoise_labs::periodic::ThrottlingGuard;
 use crate::deadlines_judge::{Needs, RecordedSet, ScheduleAnswer, TaskBound};
 use crate::deadlines_scenes::{TaskScene, here, in_a_lab};
 
-/// Returns whether a task may miss by its verdict, and did miss.
+/// Returns whether the verdict says that a task may miss deadlines, and the task did miss some.
 fn misses(task: &TaskBound) -> bool {
     task.verdict.as_deref() == Some("may_miss") && task.missed > 0
 }
 
-/// Asserts that a set that needs more than was left has no bound, and jobs that are late.
+/// Asserts that a set has no bound and late jobs, because it needs more CPU time than was left.
 fn assert_overloaded(recorded: &RecordedSet) {
     let judgement = recorded.judge(Needs::Work, 1.0, &[]);
     println!("{judgement}");
@@ -30,20 +30,21 @@ mod root {
 
     const CPU: u32 = 1;
 
-    /// Starts a task of higher priority than the tasks of the set.
+    /// Starts a disturber with a higher priority than the tasks of the set.
     fn bursts(us: u64, every_us: u64) -> Disturber {
         let [burst, every] = [us, every_us].map(Duration::from_micros);
         Disturber::irregular(CPU, burst, every).unwrap()
     }
 
-    /// Runs a set several times: name, priority, work of a job and period in microseconds.
-    /// Interrupts disturb it; `timers` timers expire in each. Periods are long, because time that
-    /// the machine's own host takes from a job counts as cost of every job if the steal clock does
-    /// not show it.
+    /// Runs a set of tasks several times, and asserts that no job takes longer than its bound.
+    /// `set` contains the name, priority, work per job and period of each task; times are in
+    /// microseconds. Interrupts disturb the tasks, and `timers` timers expire in each interrupt.
+    /// The periods are long: if the machine's host takes time from a job, and the steal clock does
+    /// not show it, this time counts as cost of every job.
     fn assert_no_job_takes_longer(set: &str, timers: u32) {
         const ENOUGH: usize = 1_500;
         const RUNS: usize = 6;
-        // Not a common multiple of the periods.
+        // This period has no short common multiple with the periods of the tasks.
         let every = Duration::from_micros(7_410);
         let _interrupts = Disturber::expiries(CPU, timers, every).unwrap();
         let (mut held, mut ran) = (0, 0);
@@ -58,8 +59,8 @@ mod root {
                 break;
             }
         }
-        // A run has no bound if the host took more from single jobs than their period. If no run
-        // has one, nothing was tested.
+        // A run has no bound if the host took more time from single jobs than their period. If no
+        // run has a bound, nothing was tested.
         assert!(held > 0, "none of {ran} jobs had a bound");
     }
 
@@ -71,9 +72,9 @@ mod root {
         assert_no_job_takes_longer(set, 20);
     }
 
-    // No burst precedes these tasks. The kernel lets them stay on one CPU of several as long as it
-    // does not check that all deadlines can be met (kernel/sched/syscalls.c,
-    // `dl_bandwidth_enabled`). The same setting turns that check off.
+    // No task makes bursts in this test. The kernel lets SCHED_DEADLINE tasks stay on one of
+    // several CPUs only while it does not check that all deadlines can be met
+    // (kernel/sched/syscalls.c, `dl_bandwidth_enabled`). `ThrottlingGuard` turns this check off.
     #[test]
     fn no_job_with_a_deadline_takes_longer_than_was_computed_from_its_run() {
         let _all = ThrottlingGuard::new().unwrap();
@@ -92,7 +93,7 @@ mod root {
     }
 }
 
-/// Describes a scene without `timerlat`.
+/// Returns a scene without `timerlat`.
 fn scene(tasks: &str, milliseconds: u64, beside: &[&str]) -> TaskScene {
     TaskScene {
         tasks: tasks.to_owned(),
@@ -105,8 +106,8 @@ fn scene(tasks: &str, milliseconds: u64, beside: &[&str]) -> TaskScene {
 mod virtual_time {
     use super::*;
 
-    /// Asserts that some job took longer than its bound without the recorded noise, so that the
-    /// recording matters.
+    /// Asserts that some job took longer than its bound without the recorded noise. So the
+    /// recording makes a difference.
     fn assert_needs_the_recording(recorded: &RecordedSet) {
         let nothing = RecordedSet {
             wakeups: None,
@@ -154,8 +155,8 @@ mod virtual_time {
     #[test]
     fn no_job_with_a_deadline_takes_longer_and_one_too_many_misses() {
         let folder = tempfile::tempdir().unwrap();
-        // The kernel admits a pinned task of this policy only on a machine with one CPU. All other
-        // threads have lower classes.
+        // On a machine with several CPUs, the kernel does not admit a pinned task of this policy.
+        // All other threads have lower scheduling classes.
         let edf = TaskScene {
             has_timerlat: true,
             ..scene(
@@ -192,7 +193,7 @@ mod lab_full {
             "job-a:40:10:250 job-b:40:10:250 job-c:40:10:500 job-d:40:20:500 job-e:40:20:1000";
         const DEADLINES: &str = "job-a:deadline:10:250 job-b:deadline:10:250 job-c:deadline:20:500";
 
-        /// Each lab has other disturbers; under virtual time all labs would be the same otherwise.
+        /// Each lab has other disturbers. Otherwise all labs would be the same under virtual time.
         #[test]
         fn no_job_of_a_million_takes_longer() {
             let (mut held, mut ran) = (0, 0);

@@ -1,4 +1,5 @@
-//! A recording on a disk that is full, or that hangs: the run and its result do not depend on it.
+//! Tests recordings on a disk that is full, or that hangs. The run and its result must not depend
+//! on the disk.
 
 mod root {
     use std::fs::{self, File};
@@ -10,7 +11,7 @@ mod root {
     use serde_json::Value;
     use vmnoise_labs::{binary, run_to_end, schedstat, skipped};
 
-    /// Limit of every wait.
+    /// Maximum time of every wait.
     const LONG_ENOUGH: Duration = Duration::from_secs(60);
 
     fn succeeds(program: &str, arguments: &[&str]) -> bool {
@@ -26,7 +27,7 @@ mod root {
         }
     }
 
-    /// A file system of its own, unmounted when dropped.
+    /// A file system of its own. It is unmounted when this value is dropped.
     struct Disk {
         folder: tempfile::TempDir,
     }
@@ -42,7 +43,7 @@ mod root {
             self.folder.path().to_str().unwrap()
         }
 
-        /// Blocks all writes to the disk until the value is dropped.
+        /// Blocks all writes to the disk until the returned value is dropped.
         fn freeze(&self) -> Frozen<'_> {
             assert!(succeeds("fsfreeze", &["-f", self.path()]));
             Frozen(self)
@@ -63,7 +64,8 @@ mod root {
         }
     }
 
-    /// Creates a disk that can be frozen, in the file `image`.
+    /// Creates a disk in the file `image`. Its file system can be frozen. Returns `None` if this
+    /// machine cannot mount it.
     fn loop_disk(image: &Path) -> Option<Disk> {
         File::create(image).unwrap().set_len(64 << 20).unwrap();
         let image = image.to_str().unwrap();
@@ -71,7 +73,7 @@ mod root {
         Disk::of(&["-t", "ext4", "-o", "loop", image])
     }
 
-    /// A run whose outputs are files, so that they can be read while the run hangs.
+    /// A run whose outputs go to files, so that a test can read them while the run hangs.
     struct Recording {
         line: String,
         child: Child,
@@ -81,11 +83,12 @@ mod root {
     }
 
     impl Recording {
-        /// Starts a run that records in one folder, and writes its result to another.
+        /// Starts a run that writes its recording, its result and its messages to these three
+        /// folders.
         fn start(line: &str, recording: &Path, reported: &Path, said: &Path) -> Recording {
             let name = line.split(' ').next().unwrap();
             let file = recording.join(format!("{name}.vmn"));
-            // A file of an earlier run would look like this one's.
+            // A file of an earlier run would look like the file of this run.
             let _ = fs::remove_file(&file);
             let reported = reported.join(format!("{name}.told"));
             let said = said.join(format!("{name}.said"));
@@ -105,7 +108,8 @@ mod root {
             }
         }
 
-        /// Starts a run that saves the trace of each gap on `disk`, and all else in `beside`.
+        /// Starts a run that saves the trace of each gap on `disk`. All other output goes to
+        /// `beside`.
         fn saving_there(disk: &Disk, line: &str, beside: &Path) -> Recording {
             let trace = disk.folder.path().join("saved.txt");
             let run = Recording::start(&saving(line, &trace), beside, beside, beside);
@@ -115,7 +119,7 @@ mod root {
             run
         }
 
-        /// As `saving_there`, with its stdout on the disk too.
+        /// Starts a run like `saving_there`, whose stdout also goes to the disk.
         fn reporting_there(disk: &Disk, line: &str, beside: &Path) -> Recording {
             let trace = disk.folder.path().join("trace.txt");
             Recording::start(&saving(line, &trace), beside, disk.folder.path(), beside)
@@ -131,7 +135,7 @@ mod root {
             threads.into_iter().map(|(_, name)| name).collect()
         }
 
-        /// Returns where each of its threads is in the kernel.
+        /// Returns the state and the kernel stack of each thread of the run.
         fn standing(&self) -> String {
             let pid = self.child.id();
             let threads = schedstat::threads(pid).unwrap_or_default().into_iter();
@@ -147,19 +151,20 @@ mod root {
             fs::read_to_string(&self.said).unwrap()
         }
 
-        /// Waits until its recording has more bytes than this.
+        /// Waits until the run's recording has more than this number of bytes.
         fn records(&self, bytes: u64) {
             wait_until("it records", || {
                 fs::metadata(&self.file).is_ok_and(|file| file.len() > bytes)
             });
         }
 
-        /// Returns the result, once it is complete.
+        /// Returns the result of the run; `None` until the result is complete.
         fn result(&self) -> Option<Value> {
             serde_json::from_str(&fs::read_to_string(&self.reported).unwrap()).ok()
         }
 
-        /// Returns the reason of its end, which a result of `exits` does not have.
+        /// Returns the reason for the end of the run. A result of `exits` contains no reason, and
+        /// counts as `duration`.
         fn reason<'a>(&self, result: &'a Value) -> &'a str {
             match self.line.starts_with("exits") {
                 true => "duration",
@@ -189,7 +194,7 @@ mod root {
             }
         }
 
-        /// Returns the result that its recording gives.
+        /// Returns the result that `vmnoise explain` computes from the run's recording.
         fn explained(&self) -> Value {
             let file = self.file.to_str().unwrap();
             let made = run_to_end(&["explain", file, "--format", "json"]).unwrap();
@@ -205,13 +210,13 @@ mod root {
         }
     }
 
-    /// Returns a command line that saves the trace of each gap and goes on.
+    /// Returns a command line that saves the trace of each gap, and continues after that.
     fn saving(line: &str, trace: &Path) -> String {
         let on_threshold = format!("--on-threshold trace,file={}", trace.display());
         format!("{line} -s 1us {on_threshold} --on-threshold continue")
     }
 
-    /// Returns each command that records and can run here.
+    /// Returns the command line of each recording command that can run on this machine.
     fn lines(length: &str) -> Vec<String> {
         let mut commands = vec!["osnoise -c 1", "timerlat -c 1", "exits"];
         if Path::new("/dev/kvm").exists() {
@@ -229,7 +234,8 @@ mod root {
     fn a_full_disk_ends_the_recording_and_not_the_run() {
         let beside = tempfile::tempdir().unwrap();
         let runs = lines("3s").into_iter().map(|line| {
-            // Space for the header, but not for a second of a run.
+            // There is space for the header of the recording, but not for the records of one
+            // second.
             let disk = Disk::of(&["-t", "tmpfs", "-o", "size=16k", "none"]).unwrap();
             let run = Recording::start(&line, disk.folder.path(), beside.path(), beside.path());
             (run, disk)
@@ -253,7 +259,8 @@ mod root {
             );
         };
         let on_the_disk = disk.folder.path();
-        // Longer than a busy machine takes to start all of them and to freeze a disk.
+        // The runs are longer than a busy machine needs to start all of them and to freeze the
+        // disk.
         let lines = lines("12s").into_iter();
         let mut runs: Vec<Recording> = lines
             .map(|line| Recording::start(&line, on_the_disk, beside.path(), beside.path()))
@@ -273,7 +280,7 @@ mod root {
         drop(frozen);
         for run in &mut runs {
             assert!(run.ends().success(), "{}: {}", run.line, run.said());
-            // Nothing was lost: all that waited is there.
+            // Nothing was lost: the records that waited for the disk are in the recording.
             assert_eq!(run.explained(), run.result().unwrap(), "{}", run.line);
         }
     }
@@ -286,7 +293,7 @@ mod root {
                 "this kernel mounts no file as an ext4 disk: there is nothing to freeze",
             );
         };
-        // Longer than a busy machine takes to start it and to freeze a disk.
+        // The run is longer than a busy machine needs to start it and to freeze the disk.
         let line = "osnoise trace -c 1 -d 12s";
         let mut run = Recording::reporting_there(&disk, line, beside.path());
         run.records(1);
@@ -294,13 +301,14 @@ mod root {
             fs::metadata(&run.reported).is_ok_and(|file| file.len() > 0)
         });
         let frozen = disk.freeze();
-        // The recording is complete while the output cannot be printed.
+        // The recording is complete although the output cannot be printed.
         wait_until("the end", || run.explained()["finish_reason"] == "duration");
         assert!(!run.polls(), "a poller is left");
         assert_eq!(run.child.try_wait().unwrap(), None, "it ended too early");
         drop(frozen);
         assert!(run.ends().success(), "{}", run.said());
-        // On a machine with many events more than 4 MiB may wait, and lines are dropped.
+        // On a machine with many events, more than 4 MiB of output may wait, and then lines are
+        // dropped.
         if run.said().contains("lines are missing") {
             return;
         }
@@ -326,7 +334,7 @@ mod root {
         let elsewhere = tempfile::tempdir().unwrap();
         let line = "osnoise -c 1 -d 600s --format json";
         let mut saving = Recording::saving_there(&disk, line, elsewhere.path());
-        // The file has more than its header.
+        // Each file must contain more than its header.
         run.records(32_768);
         reporting.records(32_768);
         let frozen = disk.freeze();
@@ -347,7 +355,8 @@ mod root {
             saving.said().contains("the trace is not in")
         });
         assert_eq!(saving.result().unwrap()["finish_reason"], "interrupt");
-        // The kernel does not end a thread that waits for a disk; all others must have ended.
+        // The kernel does not end a thread that waits for a disk. All other threads must have
+        // ended.
         for run in [&run, &reporting, &saving] {
             let begin = Instant::now();
             let waits = |name: &&String| *name != "vmnoise-write" && *name != "vmnoise";

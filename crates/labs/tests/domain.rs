@@ -1,4 +1,5 @@
-//! `lab-domain`, with an `xl` that logs its commands: a domain ends with the process that holds it.
+//! Tests `lab-domain` with a fake `xl` that logs its commands. A domain must end with the process
+//! that started `lab-domain`.
 
 use std::fs;
 use std::io::{BufRead, BufReader};
@@ -10,7 +11,7 @@ use std::time::Duration;
 use tempfile::TempDir;
 use vmnoise_labs::lab_program;
 
-/// A fake `xl`. It has one domain after `create`, and only the second `destroy` ends it.
+/// A fake `xl`. After `create` there is one domain, and only the second `destroy` ends it.
 const XL: &str = r#"#!/bin/sh
 cd "${0%/*}"
 case "$1" in create) echo "$1" ;; *) echo "$*" ;; esac >> told
@@ -48,7 +49,7 @@ impl Dom0 {
         command.spawn().unwrap()
     }
 
-    /// Adds a domain that another program created.
+    /// Adds a domain as if another program had created it.
     fn has(&self, domain: &str) {
         fs::write(self.folder.path().join("domains"), domain).unwrap();
     }

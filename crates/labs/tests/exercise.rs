@@ -1,11 +1,11 @@
-//! Deliberate exits, on a stock kernel's own kvm_amd: each is counted once, handled by the expected
-//! side, and takes the same time on each repetition.
+//! Tests deliberate exits on a stock kernel's own kvm_amd. Each exit is counted once, is handled by
+//! KVM or by the VMM as expected, and takes the same time on each repetition.
 
 mod virtual_time {
     use serde_json::Value;
     use vmnoise_labs::bed::{DebianKernel, Lab};
 
-    /// Exercise, side that handles it, and name of KVM's own count of it.
+    /// Name of an exercise, side that handles its exits, and name of KVM's own counter for them.
     const EXERCISES: [(&str, &str, Option<&str>); 6] = [
         ("cpuid", "light", None),
         ("io", "heavy", Some("io_exits")),
@@ -14,8 +14,8 @@ mod virtual_time {
         ("hlt", "heavy", Some("halt_exits")),
         ("spin", "none", None),
     ];
-    /// Exits that start and stop an exercise: its last `out`, and the first access to the page of
-    /// its program.
+    /// Number of exits that start and stop an exercise: its last `out`, and the first access to the
+    /// page of its program.
     const EDGE: u64 = 2;
 
     #[test]

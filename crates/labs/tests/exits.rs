@@ -1,10 +1,11 @@
-//! Deliberate exits that `vmnoise exits` counts at the same time, on a stock kernel's own kvm_amd.
+//! Tests that `vmnoise exits` counts deliberate exits while they happen, on a stock kernel's own
+//! kvm_amd.
 
 mod virtual_time {
     use serde_json::Value;
     use vmnoise_labs::bed::{DebianKernel, Lab};
 
-    /// The exercise, and SVM's name of its exit.
+    /// Name of an exercise, and SVM's name of the exit that it causes.
     const EXERCISES: [(&str, &str); 5] = [
         ("cpuid", "cpuid"),
         ("io", "io"),
@@ -12,8 +13,8 @@ mod virtual_time {
         ("hypercall", "hypercall"),
         ("hlt", "hlt"),
     ];
-    /// Exits before and after the exercise with the same reason: the way into its program and out
-    /// of it.
+    /// Number of exits with the same reason before and after an exercise. They start and stop the
+    /// exercise's program.
     const EDGE: u64 = 2;
 
     fn number(value: &Value) -> u64 {
@@ -34,7 +35,7 @@ mod virtual_time {
             .sum()
     }
 
-    /// Returns the sum of an object of times, without unknown ones.
+    /// Returns the sum of all known values in an object of times.
     fn sum(times: &Value) -> u64 {
         let parts = times.as_object().unwrap().values();
         parts.filter_map(Value::as_u64).sum()
@@ -44,7 +45,7 @@ mod virtual_time {
     fn each_exit_is_counted_once_under_its_reason_and_its_time_adds_up() {
         let mut commands = vec![
             "&& vmnoise exits -d 5m --format json".to_owned(),
-            // When this ends, `exits` counts.
+            // When this command ends, `exits` counts.
             "lab-vmm traced --".to_owned(),
         ];
         commands.extend(EXERCISES.iter().map(|(name, _)| {
@@ -63,8 +64,8 @@ mod virtual_time {
         // The VMs are sorted by process ID, which is the order in which they ran.
         let vms = list(&exits["vms"]);
         assert_eq!(vms.len(), EXERCISES.len(), "{exits}");
-        // Before each exercise the guest's clock is compared with the host's by `out`, and the
-        // guest gets its memory by faults.
+        // Before each exercise, the guest compares its clock with the host's by `out`, and gets its
+        // memory by page faults.
         let before = |reason| match reason {
             "io" => count(&vms[0]["vcpus"][0], "io"),
             "npf" => count(&vms[0]["vcpus"][0], "npf"),
@@ -101,7 +102,8 @@ mod virtual_time {
             let total: u64 = reasons.iter().map(|row| number(&row["total_ns"])).sum();
             let times = &vcpu["time_ns"];
             assert_eq!(sum(times) - number(&times["guest"]), total);
-            // KVM's count covers the exercise only; ours covers the life of the vCPU.
+            // KVM's count covers only the exercise, and our count covers the whole life of the
+            // vCPU.
             let kvm = number(&exercise["kvm_stat"]["exits"]);
             assert!(number(&vcpu["exits"]) >= kvm, "{name}: {kvm}, {vcpu}");
             let [min, mean] = ["min", "mean"].map(|key| &exercise["exit_tsc"][key]);
@@ -116,7 +118,8 @@ mod virtual_time {
 mod lab {
     use vmnoise_labs::bed::{DebianKernel, Lab};
 
-    /// Returns the times of these events on CPU 1 in a trace, in microseconds of CLOCK_MONOTONIC.
+    /// Returns the times of lines for CPU 1 in a trace for which `is_one` returns true, in
+    /// microseconds of CLOCK_MONOTONIC.
     fn instants(trace: &str, is_one: impl Fn(&str) -> bool) -> Vec<u64> {
         let lines = trace
             .lines()
@@ -124,7 +127,7 @@ mod lab {
         let mut times: Vec<u64> = lines
             .filter_map(|line| {
                 let words = line.split_once("[001]")?.1.split_whitespace();
-                // The time is the only number with a colon after it, in seconds.
+                // The time is the only number before a colon. It is in seconds.
                 let mut seconds =
                     words.filter_map(|word| word.strip_suffix(':')?.parse::<f64>().ok());
                 Some((seconds.next()? * 1e6) as u64)
@@ -134,8 +137,8 @@ mod lab {
         times
     }
 
-    /// Programs are attached and detached one by one, which takes seconds here and interrupts all
-    /// CPUs. While exits are counted, all interrupts in them must be counted too.
+    /// BPF programs are attached and detached one by one, which takes seconds here, and interrupts
+    /// all CPUs. While exits are counted, all interrupts in them must be counted too.
     #[test]
     fn every_interrupt_of_a_vcpu_that_never_switches_is_seen() {
         let lab = Lab::kernel(DebianKernel::Cloud).cpus(2);
@@ -143,7 +146,7 @@ mod lab {
         let report = lab
             .run(&[
                 "& vmnoise microvm --exercise spin -c 1 -d 5m",
-                // When this ends, the guest runs.
+                // When this command ends, the guest runs.
                 "lab-tracefs for 2",
                 "lab-tracefs while trace_clock=mono \
                  events/irq_vectors/local_timer_entry/enable=1 \
@@ -163,13 +166,14 @@ mod lab {
         let reported = within(output(3), "irq_noise: local_timer:");
         let between = within(output(2), "local_timer_entry:");
         println!("{between} timer interrupts by the kernel's own events, {reported} reported");
-        // Our timestamps are of the ends of interrupts and of exits, so one interrupt at each edge
-        // may differ.
+        // Our timestamps are the ends of interrupts and of exits, so the counts may differ by one
+        // interrupt at each edge.
         assert!(
             reported.abs_diff(between) <= 2,
             "{reported} reported, {between} happened"
         );
-        // With many interrupts, the two at the edges do not matter.
+        // The number of interrupts must be high, so that the two interrupts at the edges do not
+        // matter.
         assert!(between > 10, "{between}");
         let exits = report.outputs[4].json().unwrap();
         assert_eq!(exits["losses"]["unpaired"], 0, "{exits}");
@@ -184,7 +188,7 @@ mod lab {
             "lab-tty 100 30 10 vmnoise exits top -d 5m",
         ]);
         let report = report.unwrap();
-        // Only changes are drawn, so words are complete, but not the text between them.
+        // Only changes are drawn, so single words are complete, but not the text between them.
         let drawn = report.outputs[0].text().unwrap();
         for word in ["longest:", "vmnoise:", "io", "(all)", "vmm"] {
             assert!(drawn.contains(word), "{word}: {drawn:?}");

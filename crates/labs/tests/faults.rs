@@ -1,9 +1,10 @@
-//! Faults in the set-up of a lab are caused. `vmnoise audit` must name each with its time, and its
-//! script must give back the time that the audit promised.
+//! Causes faults in the set-up of a lab. `vmnoise audit` must name each fault and the time that it
+//! took. The audit's script must give back the time that the audit promised.
 
 use vmnoise_labs::faults::{FaultVerdict, Proof, prove};
 
-/// Allowed difference, in percent of the time by the kernel's own events, and of the promised time.
+/// Allowed difference in percent, from the time according to the kernel's own events, and from the
+/// promised time.
 const PERCENT: u64 = 10;
 
 fn assert_proved(found: &Proof) {
@@ -16,7 +17,7 @@ fn assert_proved(found: &Proof) {
     }
     for set in &found.judged {
         for it in set {
-            // The faults of a set are first, in the order of the time that they took.
+            // The faults of a set have the first ranks.
             assert!(it.place.is_some_and(|place| place <= set.len()), "{it:?}");
             assert!(it.injected_ns > 0, "the fault took no time: {it:?}");
             assert!(is_within(it.explained_ns, it.injected_ns), "{it:?}");
@@ -28,7 +29,7 @@ fn assert_proved(found: &Proof) {
         .map(|of| set.iter().map(of).sum());
         let gained_ns = set.first().map_or(0, FaultVerdict::gained_ns);
         assert!(gained_ns * 100 >= promised_ns * (100 - PERCENT), "{set:?}");
-        // Other noise that the fault brought, under other names, may be gone as well.
+        // The change may also remove other noise that the fault caused under other names.
         let before_ns = set.first().map_or(0, |it| it.before_ns);
         let along_ns = before_ns.saturating_sub(explained_ns);
         let most_ns = promised_ns + along_ns;

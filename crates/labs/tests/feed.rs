@@ -1,5 +1,5 @@
-//! `vmnoise exits --feed`: which guest receives which events, with which rights, and how much a
-//! guest with bad manners can cost others.
+//! Tests `vmnoise exits --feed`: which guest receives which events, which rights are needed, and
+//! how much a guest that misbehaves can cost others.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -11,10 +11,11 @@ use vmnoise_events::{HostFrame, Share};
 use vmnoise_feed::FrameDecoder;
 use vmnoise_labs::{binary, lab_program, with_debugfs};
 
-/// How long any step may take before it counts as hung.
+/// Maximum time of any operation before it counts as hung.
 const BACKSTOP: Duration = Duration::from_secs(30);
 
-/// A VMM, or a process that is none, with a process that answers for its guest; ends when dropped.
+/// A VMM (or another process) with a helper process that answers the host in place of the guest.
+/// Both end when this value is dropped.
 struct Vmm {
     child: Child,
     folder: tempfile::TempDir,
@@ -37,7 +38,7 @@ impl Vmm {
         vmm
     }
 
-    /// Starts a microVM that makes no exits.
+    /// Starts a microVM that causes no exits.
     fn quiet(manners: &str) -> Vmm {
         Vmm::microvm(manners, &["--no-trace"])
     }
@@ -66,7 +67,8 @@ impl Vmm {
         format!("{way}:{}/socket", self.folder.path().display())
     }
 
-    /// Returns all frames that it received, once they have as many bytes as the host reports.
+    /// Returns all frames that the guest received. Waits until they have as many bytes as the host
+    /// reports.
     fn reported(&self, report: &Value) -> Vec<HostFrame> {
         let file = self.folder.path().join("told");
         let bytes = report["bytes"].as_u64().unwrap();
@@ -95,7 +97,7 @@ fn wait_for(what: &str, mut is_there: impl FnMut() -> bool) {
     }
 }
 
-/// Returns the command `vmnoise exits` with KVM's debugfs, which it mounts if necessary.
+/// Returns a command that runs `vmnoise exits` with KVM's debugfs, which is mounted if necessary.
 fn exits(wrapper: &[&str], program: &Path, vmms: &[&Vmm], options: &[&str]) -> Command {
     let all: Vec<&Path> = wrapper.iter().map(Path::new).chain([program]).collect();
     let mut command = with_debugfs(all[0]);
@@ -108,7 +110,7 @@ fn exits(wrapper: &[&str], program: &Path, vmms: &[&Vmm], options: &[&str]) -> C
     command
 }
 
-/// Returns the result and stderr.
+/// Returns the result of `vmnoise exits` and its stderr.
 fn measure(vmms: &[&Vmm], options: &[&str]) -> (Value, String) {
     let all = [options, &["--format", "json"]].concat();
     let output = exits(&[], &binary(), vmms, &all).output().unwrap();
@@ -123,7 +125,7 @@ mod root {
 
     use super::*;
 
-    /// Capabilities by their bits (capabilities(7)).
+    /// Capabilities for finding VMs, each with its bit (capabilities(7)).
     const FINDS_VMS: [(u8, &str); 2] = [(1, "dac_override"), (19, "sys_ptrace")];
     const BPF: u64 = 1 << 39;
 
@@ -136,7 +138,7 @@ mod root {
         needed
     }
 
-    /// Returns a command of user nobody, with these capabilities only.
+    /// Returns a command that runs as user nobody with only these capabilities.
     fn run_with(capabilities: &[&str], program: &Path, vmm: &Vmm) -> Command {
         let list: Vec<String> = capabilities.iter().map(|name| format!("+{name}")).collect();
         let list = format!("-all,{}", list.join(","));
@@ -156,7 +158,7 @@ mod root {
         exits(&wrapper, program, &[vmm], &["-d", "3s"])
     }
 
-    /// Copies the program to a folder where it can be executed but not read.
+    /// Copies the program to a folder where user nobody can execute it.
     fn program() -> (tempfile::TempDir, PathBuf) {
         let folder = tempfile::tempdir().unwrap();
         let open = fs::Permissions::from_mode(0o755);
@@ -167,7 +169,7 @@ mod root {
         (folder, program)
     }
 
-    /// Returns the permitted capabilities of each thread.
+    /// Returns the permitted capabilities of each thread, as bits.
     fn permitted(pid: u32) -> Vec<u64> {
         let threads = fs::read_dir(format!("/proc/{pid}/task")).into_iter();
         let of = |status: String| {
@@ -187,7 +189,8 @@ mod root {
         let (_folder, program) = program();
         let mut child = run_with(&needed(), &program, &vmm).spawn().unwrap();
         let finds: u64 = FINDS_VMS.iter().map(|(bit, _)| 1 << bit).sum();
-        // The first thread and the one that finds VMs keep these; the others need none.
+        // The first thread and the thread that finds VMs keep these capabilities. The other threads
+        // need none.
         let each = BTreeSet::from([0, finds | BPF]);
         wait_for("giving up rights", || {
             assert_eq!(child.try_wait().unwrap(), None, "it has ended");
@@ -223,7 +226,7 @@ mod root {
                 (&report["frames"], &report["connections"]),
                 (&0.into(), &1.into())
             );
-            // It receives not one byte, not even a question for its guest.
+            // The helper process receives not a single byte, not even a question for its guest.
             let reported = fs::read(nobody.folder.path().join("told")).unwrap();
             assert_eq!(String::from_utf8_lossy(&reported), "", "{way}");
             assert_eq!(stderr.matches("has no VM").count(), 1, "{stderr}");
@@ -237,7 +240,7 @@ mod kvm {
 
     use super::*;
 
-    /// Returns the vCPU of this VMM in a result.
+    /// Returns the entry of this VMM's vCPU in a result.
     fn vcpu<'a>(result: &'a Value, vmm: &Vmm) -> &'a Value {
         let vms = result["vms"].as_array().unwrap();
         let vm = vms.iter().find(|vm| vm["vm"] == vmm.child.id());
@@ -260,7 +263,7 @@ mod kvm {
             let frames = vmm.reported(report);
             assert_eq!(report["frames"], frames.len());
             assert!(frames.len() >= 3, "{report}");
-            // The clock of a microVM is its host's.
+            // The clock of a microVM is equal to its host's clock.
             let mut until_tsc = before_tsc;
             for frame in &frames {
                 assert!(until_tsc <= frame.until_tsc && frame.until_tsc <= after_tsc);
@@ -274,8 +277,8 @@ mod kvm {
             assert_eq!(vcpu["heavy"], last.heavy);
             for (share, ns) in last.split.iter() {
                 let expected = vcpu["time_ns"][share.name()].as_u64().unwrap_or(0);
-                // Time in which the vCPU was not observed is `unexplained` in a result, and in no
-                // frame. One example is a thread that waited for a CPU when the programs were
+                // Time for which the vCPU was not observed is `unexplained` in a result, and is in
+                // no frame. An example is a thread that waited for a CPU when the programs were
                 // attached.
                 let is_whole = share != Share::Unexplained;
                 assert!(
@@ -295,7 +298,7 @@ mod kvm {
     #[test]
     fn names_are_reported_where_the_host_allows_it() {
         let vmm = Vmm::microvm("reads", &["--exercise", "io"]);
-        // Other VMs preempt it within exits, now and then.
+        // Other VMs sometimes preempt this VM within its exits.
         let _others: Vec<Vmm> = (0..2).map(|_| Vmm::quiet("stalls")).collect();
         let (result, _) = measure(&[&vmm], &["-d", "3s", "--feed-detail", "full"]);
         let frames = vmm.reported(&result["feeds"][0]);
@@ -332,14 +335,14 @@ mod kvm {
         );
 
         // Records lost from a full ring would be a fault of the tracing. A switch that fires no
-        // event (docs/design.md) is no fault here.
+        // event (docs/design.md) is allowed here.
         for kind in ["ring_full", "recursion", "undecodable", "vcpus_full"] {
             assert_eq!(result["losses"][kind], 0, "{kind}");
         }
         let [floods, stalls, leaves, reads] = &result["feeds"].as_array().unwrap()[..] else {
             panic!("{result}");
         };
-        // At most 4 KiB per 20 ms, whatever the guest sends.
+        // The host reads at most 4 KiB per 20 ms, whatever the guest sends.
         let discarded = floods["discarded_bytes"].as_u64().unwrap();
         assert!(discarded > 4096 && discarded <= 4096 * 50 * 9, "{floods}");
         assert_eq!(stalls["connections"], 1);
@@ -357,7 +360,7 @@ mod lab {
     use vmnoise_labs::bed::{DebianKernel, Lab};
     use vmnoise_labs::installed::{LOADER, with_libraries};
 
-    /// If KVM is a module, tracing it takes one more capability.
+    /// If KVM is a module, tracing KVM needs one more capability.
     #[test]
     fn the_capabilities_that_are_listed_do_where_kvm_is_a_module() {
         let mut lab = Lab::kernel(DebianKernel::Cloud);
@@ -387,7 +390,7 @@ mod lab {
             "{}",
             refused.stderr
         );
-        // Without a feed, exits are not counted either.
+        // The capability is also required without a feed.
         assert_eq!(without.status, Some(3), "{}", without.stderr);
         assert!(
             without.stderr.contains("CAP_SYS_ADMIN"),

@@ -1,5 +1,5 @@
-//! A host that feeds its guest, and the guest that shows the feed, in one lab: two stock kernels
-//! with a virtio-serial port between them.
+//! Tests a host that feeds its guest, and the guest that shows the feed, in one lab. Both run stock
+//! kernels, and a virtio-serial port connects them.
 
 use std::path::Path;
 use std::process::Command;
@@ -10,7 +10,8 @@ use vmnoise_labs::bed::{DebianKernel, Lab};
 use vmnoise_labs::vmm_steps::Treatment;
 use vmnoise_labs::{binary, lab_program};
 
-/// Returns what any user adds to the QEMU command of a guest, with a socket of this name.
+/// Returns the arguments that any user adds to the QEMU command of a guest, for a socket of this
+/// name.
 fn port(socket: &str) -> String {
     format!(
         "-device virtio-serial-pci -chardev socket,id=feed,path=/tmp/{socket},server=on,wait=off \
@@ -35,23 +36,24 @@ fn number(value: &Value) -> u64 {
     number.unwrap_or_else(|| panic!("{value} is no number"))
 }
 
-/// Results of both sides.
+/// Results of the guest and of the host.
 struct Fed {
-    /// `vmnoise exits`, which started after the guest's measurement and ended before it.
+    /// Result of `vmnoise exits`. It started after the guest's measurement had begun, and ended
+    /// before the end of the guest's measurement.
     host: Value,
-    /// Periods of the guest, and its summary.
+    /// Periods that the guest printed.
     periods: Vec<Value>,
     guest: Value,
-    /// Join of the two recordings.
+    /// Join of the guest's and the host's recording.
     joined: Value,
-    /// Task that took half of the guest's time for a while, `comm:pid`.
+    /// Name (`comm:pid`) of the task that took half of the guest's time for a while.
     hog: String,
 }
 
 impl Fed {
-    /// Runs the lab. The guest measures from before its host starts until after its host has ended.
-    /// It waits for 1.2 s, the host measures for 2.5 s, and an emulated host starts in 1.3 s. The
-    /// rest is reserve for a slower start.
+    /// Runs the lab. The guest starts to measure before its host, and ends after its host. The lab
+    /// waits for 1.2 s before the host starts, an emulated host needs 1.3 s to start, and the host
+    /// measures for 2.5 s. The rest of the 8 s is a reserve for a slower start.
     fn run() -> Fed {
         let in_guest = [
             "vmnoise --version",
@@ -91,19 +93,19 @@ impl Fed {
         }
     }
 
-    /// Returns the sums that were reported to the guest over the run.
+    /// Returns the sums over the whole run that the guest received from the host.
     fn reported(&self) -> &Value {
         &self.guest["cpus"][0]["host"]
     }
 
-    /// Returns the vCPU in the host's result.
+    /// Returns the entry of the vCPU in the host's result.
     fn printed(&self) -> &Value {
         let vms = self.host["vms"].as_array().unwrap();
         assert_eq!(vms.len(), 1, "{}", self.host);
         &vms[0]["vcpus"][0]
     }
 
-    /// Returns the same sum over the reported periods.
+    /// Returns the sum over the periods that the guest printed.
     fn in_periods(&self, what: impl Fn(&Value) -> &Value) -> u64 {
         let reported = self.periods.iter().map(|period| &period["cpus"][0]["host"]);
         let reported = reported.filter(|reported| !reported.is_null());
@@ -121,7 +123,8 @@ fn lab_with(in_guest: &[&str]) -> Lab {
         .fold(lab, |lab, name| lab.program(&lab_program(name).unwrap()))
 }
 
-/// Returns the output of a guest's second command: its periods, if it prints them, and its summary.
+/// Returns the output of a guest's second command as JSON: its periods, if the command prints
+/// periods, and its summary.
 fn documents(results: &str) -> Vec<Value> {
     let mut said = results.lines();
     let measured: CommandOutput = serde_json::from_str(said.nth(1).unwrap()).unwrap();
@@ -187,7 +190,7 @@ mod virtual_time {
         assert_eq!(columns["light_exits"], printed["light"]);
         assert_eq!(columns["heavy_exits"], printed["heavy"]);
         assert_eq!(columns["virt_ns"], reported["virt_ns"]);
-        // This host is itself a guest, of the emulator.
+        // This host is itself a guest of the emulator.
         assert_eq!(reported["hw_at_least_ns"], 0);
 
         let first = &reported["culprits"][0];
@@ -276,7 +279,7 @@ mod lab_full {
                     );
                 }
                 assert_eq!(reported["culprits"], Value::Null, "{reported}");
-                // The feed ended before the guest's measurement.
+                // The feed ended before the guest's measurement ended.
                 assert!(guest["feed"]["frames"].as_u64() > Some(0), "{guest}");
                 reported_all.push(reported["shares_ns"].clone());
             }

@@ -1,4 +1,5 @@
-//! A residual with a period gets this period; a residual without one gets none.
+//! Tests that a residual with a period is reported with this period, and a residual without a
+//! period is not.
 
 mod kvm {
     use serde_json::Value;

@@ -1,5 +1,5 @@
-//! Finds VMs, numbers and threads of their vCPUs, and clocks of their guests without debugfs. They
-//! must equal those in debugfs.
+//! Tests that VMs, their vCPUs' numbers and threads, and their guests' clocks are found without
+//! debugfs. They must be equal to those in debugfs.
 
 use serde_json::{Value, json};
 use vmnoise_labs::bed::{DebianKernel, DebianSuite, Lab};
@@ -8,7 +8,7 @@ use vmnoise_labs::lab_program;
 
 use crate::recorded::clocks;
 
-/// Returns numbers and threads of a VM's vCPUs from `vmnoise exits --list`.
+/// Returns the number and the thread of each vCPU of a VM in the output of `vmnoise exits --list`.
 fn listed(list: &Value, name: &str) -> Value {
     let mut vms = list["vms"].as_array().unwrap().iter();
     let vm = vms.find(|vm| vm["name"] == name);
@@ -19,8 +19,8 @@ fn listed(list: &Value, name: &str) -> Value {
         .collect()
 }
 
-/// Compares without named vCPU threads: QEMU names them only on request, so only the walk over
-/// files finds them.
+/// Compares the lists while no vCPU thread has a name. QEMU names these threads only on request, so
+/// only the walk over files finds them.
 fn assert_finds_the_same_on(kernel: DebianKernel, suite: DebianSuite) {
     const LIST: &str = "vmnoise exits --list --format json";
     let as_nobody = format!(
@@ -70,7 +70,7 @@ fn assert_finds_the_same_on(kernel: DebianKernel, suite: DebianSuite) {
         "{suite:?} {kernel:?}: Linux {}: {vcpus}, offset {offset}",
         report.kernel_version
     );
-    // Both vCPUs have run: one boots the other.
+    // Both vCPUs have run, because one boots the other.
     assert_eq!(vcpus.as_array().unwrap().len(), 2, "{vcpus}");
     assert_eq!(listed(&as_root.json().unwrap(), "web"), vcpus);
     assert_eq!(listed(&as_nobody.json().unwrap(), "web"), vcpus);
@@ -81,7 +81,8 @@ fn assert_finds_the_same_on(kernel: DebianKernel, suite: DebianSuite) {
     let clocks = clocks(recording.as_slice());
     let first = clocks.iter().find(|(vcpu, _)| vcpu.number == Some(0));
     let (_, clock) = first.unwrap_or_else(|| panic!("{clocks:?}"));
-    // A guest's TSC starts at 0 when it boots; this machine's had run for a while.
+    // A guest's TSC starts at 0 when the guest boots. This machine's TSC had run for a while by
+    // then.
     assert!(offset < 0, "{offset}");
     assert_eq!(clock.offset_tsc, offset, "{clocks:?}");
     assert_eq!(
@@ -101,21 +102,22 @@ mod kvm {
 
     const PATIENCE: Duration = Duration::from_secs(20);
     const QEMU: &str = "/usr/bin/qemu-system-x86_64";
-    /// Firmware is enough, and no thread is named as a vCPU.
+    /// The machine runs only firmware, and none of its threads is named as a vCPU.
     const MACHINE: &str = "-accel kvm -nodefaults -display none -smp 2 -name found";
-    /// Script that prints number, thread and TSC offset of each vCPU from the folders of a process
-    /// in KVM's debugfs.
+    /// Script that prints the number, the thread and the TSC offset of each vCPU. It reads the
+    /// folders of a process in KVM's debugfs.
     const BY_DEBUGFS: &str = "for vcpu in /sys/kernel/debug/kvm/$1-*/vcpu*; do \
                               echo ${vcpu##*/vcpu} $(cat $vcpu/pid) $(cat $vcpu/tsc-offset); done";
 
-    /// Runs `vmnoise exits --list` with this command.
+    /// Runs a command with `vmnoise exits --list`, and returns its JSON.
     fn list(mut command: Command) -> Value {
         let output = command.output().unwrap();
         assert!(output.status.success(), "{output:?}");
         serde_json::from_slice(&output.stdout).unwrap()
     }
 
-    /// Runs this script, whose `$1` is `vmnoise`, in namespaces of its own.
+    /// Runs this script in namespaces of its own, and returns the JSON that it prints. `$1` in the
+    /// script is `vmnoise`.
     fn list_within(namespaces: &[&str], script: &str) -> Value {
         let mut command = Command::new("unshare");
         command.args(namespaces).args(["sh", "-c", script, "sh"]);
@@ -129,7 +131,7 @@ mod kvm {
         list_within(&["--mount"], script)
     }
 
-    /// Returns the vCPUs in KVM's debugfs; empty until one has run.
+    /// Returns the vCPUs in KVM's debugfs. The list is empty until a vCPU has run.
     fn by_debugfs(pid: u32) -> Value {
         let mut command = with_debugfs(Path::new("sh"));
         let output = command.args(["-c", BY_DEBUGFS, "sh", &pid.to_string()]);
@@ -145,7 +147,7 @@ mod kvm {
         vcpus.collect()
     }
 
-    /// Waits until all vCPUs have run, and compares.
+    /// Waits until all vCPUs have run, and compares the list with debugfs.
     fn assert_are_listed(pid: u32, name: &str, count: usize) {
         let begin = Instant::now();
         let vcpus = loop {
@@ -173,9 +175,9 @@ mod kvm {
         assert_are_listed(qemu.pid(), "found", 2);
     }
 
-    /// Lists VMs in a container. The container's own VM has the kernel's process IDs, like
-    /// everything that BPF programs report. A VM of the machine must not be taken for a process
-    /// that has the same ID in the container.
+    /// Lists VMs inside a container. The container's own VM must be listed with the process IDs of
+    /// the kernel, as in everything that BPF programs report. A VM of the machine must not be taken
+    /// for a process that has the same ID in the container.
     #[test]
     fn a_container_has_its_own_vms_and_nobody_elses() {
         let _others = VmnoiseRun::microvm(0, &["-d", "1m"]).unwrap();
@@ -189,10 +191,10 @@ mod kvm {
         };
         let (pid, tid) = (vm["vm"].as_u64().unwrap(), &vm["vcpus"][0]["tid"]);
         assert_eq!(vm["name"], format!("vmnoise:{pid}"), "{list}");
-        // It is the third process in the container, but has its ID on the machine.
+        // The VM is the third process in the container, but is listed with its ID on the machine.
         assert!(pid > 10 && tid.as_u64().unwrap() > pid, "{list}");
         assert_eq!(vm["vcpus"][0]["cpus"], "1", "{list}");
-        // /proc is the machine's here, and does not show the namespace's processes.
+        // Here /proc is the machine's, and does not show the processes of the namespace.
         let namespaces = ["--pid", "--fork", "--kill-child"];
         let list = list_within(&namespaces, "\"$1\" exits --list --format json");
         assert_eq!(list["vms"], json!([]));

@@ -1,5 +1,5 @@
-//! A Linux guest and its host in one lab, recorded at the same time and joined: the disturber on
-//! the host is named for the guest's gaps.
+//! Tests recordings of a Linux guest and its host, made at the same time in one lab. Their join
+//! must name the disturber on the host as the cause of the guest's gaps.
 
 use crate::join_judge::{JoinedPair, assert_covers, assert_explains};
 use vmnoise_labs::bed::{DebianKernel, DebianSuite};
@@ -37,7 +37,7 @@ mod virtual_time {
         first.assert_another_clock_is_refused();
     }
 
-    /// Reports such an exit as Figure 25 of the thesis on VM noise draws.
+    /// Prints an exit like the one in Figure 25 of the thesis on VM noise.
     #[test]
     fn an_exit_is_reported_with_all_the_work_of_a_real_time_host() {
         let found = busiest_exit().unwrap();
@@ -67,19 +67,20 @@ mod lab_full {
         use super::*;
 
         /// The guest's kernel attributes the time that a task of its host took to interrupts and to
-        /// the hardware.
+        /// hardware.
         #[test]
         fn a_real_time_guest_sees_the_task_that_takes_its_cpu() {
             let found = flagship().unwrap();
             println!("{}", report::flagship(&found));
-            // The bursts alone are this part of the tracer's second; one burst may be in two
-            // seconds. The tracer has no name for them but that of the interrupts that follow.
+            // The bursts alone take this part of the tracer's second. One burst may extend into the
+            // next second. The tracer attributes the bursts only to the interrupts that follow
+            // them.
             const BURSTS_PERCENT: f64 = 100.0 * (3_000.0 / 10_007.0 - 3_000.0 / 1e6);
             let [_, _, irqs, ..] = found.kernel.counts;
             let noise_percent = found.kernel.noise_percent;
             assert!(irqs > 0 && noise_percent >= BURSTS_PERCENT, "{found:?}");
-            // KVM copies the scheduler's count into the steal clock. They differ only in the gaps
-            // at the ends.
+            // KVM copies the scheduler's run delay into the steal clock. Both differ only in the
+            // first and the last gap.
             let waited = found.waited;
             let booked_ns = waited.least_ns..=waited.most_ns;
             assert!(booked_ns.contains(&waited.run_delay_ns), "{found:?}");
@@ -91,14 +92,16 @@ mod lab_full {
             );
         }
 
-        /// Both CPUs of the host take turns under virtual time, and each stands still meanwhile,
-        /// which no event shows. The lab's scheduler counts this time as any other, and so do we.
+        /// Under virtual time, QEMU emulates the host's two CPUs one after the other. While one
+        /// runs, the other stands still, which no event shows. The lab's scheduler counts this time
+        /// as usual, and so do we.
         #[test]
         fn a_guest_that_moves_between_cpus_of_its_host_is_joined() {
             let pair = PairPlan::of(DebianKernel::Cloud, DebianSuite::Own).unwrap();
             let pair = pair.virtual_time(0).cpus(2).moves_every_us(7_000);
             let pair = pair.duration("500ms");
-            // The moving program sleeps in between, on CPUs that stand still half of the time.
+            // Between two moves, the moving program sleeps on CPUs that stand still for half of the
+            // time.
             const LEAST_MOVES: u64 = 500_000 / (2 * 7_000);
             let recorded = pair.record().unwrap();
             let [before, after] = recorded.treatment.readings()[..] else {
@@ -153,7 +156,7 @@ mod kvm {
         }
     }
 
-    /// Joins without a lab: the host is this machine, and the guest is vmnoise's own.
+    /// Joins recordings without a lab: the host is this machine, and the guest is vmnoise's own.
     #[test]
     fn a_microvm_and_its_host_are_joined_by_the_same_path() {
         let folder = tempfile::tempdir().unwrap();
@@ -164,12 +167,12 @@ mod kvm {
             command
         };
         let mut exits = vmnoise("exits -d 1m -T 1 -o").arg(&host).spawn().unwrap();
-        // The header is written first; later bytes were traced.
+        // The header is written first, so later bytes are records of the trace.
         let len = || std::fs::metadata(&host).map_or(0, |file| file.len());
         wait_for(|| len() > 0);
         let head = len();
         wait_for(|| len() > head);
-        // An idle host would have no events.
+        // Without this load, an idle host might have no events.
         let _busy = Disturber::busy(1).unwrap();
         let mut microvm = vmnoise("microvm -c 1 -d 3s -o")
             .arg(&guest)

@@ -1,5 +1,5 @@
-//! A Linux guest with late timers and its host in one lab: the causes are named on both sides, with
-//! the right length.
+//! Tests recordings of a Linux guest with late timers and of its host in one lab. The join must
+//! name the causes on both sides with the right times.
 
 mod virtual_time {
     use serde_json::Value;
@@ -11,7 +11,7 @@ mod virtual_time {
 
     use crate::altered;
 
-    /// Time for which the disturber takes the CPU at once.
+    /// Time for which the disturber takes the CPU without a pause, nanoseconds.
     const BURST_NS: u64 = 3_000_000;
 
     fn number(value: &Value) -> u64 {
@@ -30,7 +30,7 @@ mod virtual_time {
         altered::events(&recorded.file(name))
     }
 
-    /// Asserts that every level of every budget adds up.
+    /// Asserts that all budgets of a joined result add up, on every level.
     fn assert_adds_up(joined: &Value) {
         assert_eq!(joined["schema"], "vmnoise.latency_join/1");
         let cpu = &joined["cpus"][0];
@@ -76,7 +76,8 @@ mod virtual_time {
         }
     }
 
-    /// Returns the time of a wake-up in which this task of the host ran instead of the vCPU.
+    /// Returns the time within a wake-up in which this task of the host ran instead of the vCPU,
+    /// nanoseconds.
     fn preempted_ns(tree: &Value, name: &str) -> u64 {
         let exits = list(&tree["phases"]).flat_map(|phase| list(&phase["exits"]));
         let parts = exits.flat_map(|exit| list(&exit["parts"]));
@@ -84,7 +85,8 @@ mod virtual_time {
         sum(parts.filter(is_it).map(|part| &part["ns"]))
     }
 
-    /// Returns which vCPU is which CPU, with the clocks of the two machines.
+    /// Returns which vCPU belongs to which CPU of the guest, with the conversion between the clocks
+    /// of both machines.
     fn pairs(recorded: &PairRecordings) -> Pairs {
         let facts = |name| {
             RecordingReader::open(&recorded.file(name))
@@ -102,7 +104,8 @@ mod virtual_time {
         matcher.finish().unwrap()
     }
 
-    /// Returns the part of this wake-up that lies in the disturber's own log.
+    /// Returns how much of this wake-up's latency lies in the bursts that the disturber logged,
+    /// nanoseconds.
     fn logged_ns(late: &Activation, pairs: &Pairs, bursts: &[(u64, u64)]) -> u64 {
         let at = |guest_mono_ns| pairs.host_mono_ns(0, guest_mono_ns).unwrap();
         let (from_ns, to_ns) = (at(late.expiry_mono_ns), at(late.woke_mono_ns));
@@ -112,8 +115,9 @@ mod virtual_time {
         overlaps.sum()
     }
 
-    /// Asserts that a wrong clock is refused: it would put other exits under each wake-up. The
-    /// error is not a whole number of periods, because a task of one period could not detect that.
+    /// Asserts that a wrong clock is refused, because it would assign other exits to each wake-up.
+    /// The error is not a multiple of the period: a task with one period could not detect such an
+    /// error.
     fn assert_another_clock_is_refused(recorded: &PairRecordings) {
         const WRONG_BY_TSC: i64 = 400_000;
         let wrong = recorded.file("wrong.rec");
@@ -139,8 +143,8 @@ mod virtual_time {
             println!("{}", joined["cpus"][0]["contexts"][2]);
             let totals = &joined["joined"];
             assert_eq!(totals["wakeups"], totals["witnessed"], "{totals}");
-            // Each wake-up ends a sleep of its vCPU. Its time is attributed unless a phase, or an
-            // exit's part of a phase, is at most twice the clock error.
+            // Each wake-up ends a sleep of its vCPU. All of its time is attributed, except for a
+            // phase, or an exit's part of a phase, that is at most twice the clock error.
             assert_eq!(totals["wakeups"], totals["joined"], "{totals}");
             let unknown_ns = number(&joined["cpus"][0]["contexts"][2]["unknown_ns"]);
             let unsure = &totals["unsure"];

@@ -1,5 +1,5 @@
-//! The built binary in stock kernels that this machine does not run: every probe has its best
-//! status, every exit is counted, and nothing is lost.
+//! Tests the built binary in stock kernels that this machine does not run. Every probe must have
+//! its best status, every exit must be counted, and nothing may be lost.
 
 use serde_json::Value;
 use vmnoise_labs::bed::{DebianKernel, DebianSuite, Lab};
@@ -7,14 +7,14 @@ use vmnoise_labs::judge::{
     assert_budgets_add_up, assert_exits_are_seen, assert_tick, probe_status,
 };
 
-/// The first commands of a user, and a second of each workload.
+/// The first commands of a user: `doctor`, and a second of each workload.
 const COMMANDS: [&str; 3] = [
     "vmnoise doctor --format json",
     "vmnoise microvm --duration 1s --format json",
     "vmnoise osnoise --duration 1s --format json",
 ];
 
-/// Probes of a host that use BPF.
+/// Probes of a host that need BPF.
 const WITNESSES: [&str; 6] = [
     "host interrupts",
     "host soft interrupts",
@@ -24,7 +24,7 @@ const WITNESSES: [&str; 6] = [
     "VM exits",
 ];
 
-/// Probes of `vmnoise exits`.
+/// Probes of `vmnoise exits`, each with its best status.
 const EXITS: [(&str, &str); 4] = [
     ("exits of every VM", "tp_btf, counted in the kernel"),
     ("exit reasons", "BTF of kvm_amd"),
@@ -55,14 +55,15 @@ fn assert_works_on(kernel: DebianKernel, suite: DebianSuite) {
     assert_budgets_add_up(&osnoise);
     assert_tick(&osnoise, "irq");
     assert_nothing_lost(&osnoise, kernel);
-    // Without a steal clock, steal is unknown and not zero.
+    // Without a steal clock, the steal time is unknown, not zero.
     let cpu = &osnoise["cpus"][0];
     assert!(cpu["shares_ns"]["steal"].is_null(), "{cpu}");
     assert!(cpu["shares_ns"]["hw"].is_null(), "{cpu}");
     assert!(cpu["exits"]["heavy"].is_null(), "{cpu}");
 }
 
-/// Asserts that nothing is lost. On PREEMPT_RT preempted softirqs are always unpaired.
+/// Asserts that nothing is lost. On PREEMPT_RT, unpaired softirqs are allowed, because preempted
+/// softirqs are always unpaired.
 fn assert_nothing_lost(summary: &Value, kernel: DebianKernel) {
     for (kind, count) in summary["losses"].as_object().unwrap() {
         let by_nature = kernel == DebianKernel::Rt && kind == "unpaired";

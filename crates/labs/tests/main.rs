@@ -1,4 +1,4 @@
-//! Tests with known causes, and the built binary's report of them.
+//! Tests that the built binary reports known causes correctly.
 #![allow(clippy::unwrap_used)] // A failed `unwrap` fails the test.
 
 mod altered;

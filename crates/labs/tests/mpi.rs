@@ -1,5 +1,5 @@
-//! Compares the step times that `vmnoise scale` predicts for an MPI program from a recording of its
-//! CPUs with measured ones. Also tests that each rank's recording is kept by rank.
+//! Compares the step times of an MPI program with the step times that `vmnoise scale` predicts from
+//! a recording of its CPUs. Also tests that a data set keeps the recordings of ranks separate.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -10,7 +10,7 @@ use vmnoise_labs::mpi::{
 };
 use vmnoise_labs::{binary, run_to_end};
 
-/// Prints a comparison, and asserts its results.
+/// Prints a comparison, and asserts that prediction and measurement agree.
 fn assert_predicted(comparison: &PredictionComparison<'_>) {
     let folder = tempfile::tempdir().unwrap();
     let outcomes = beside(comparison, folder.path()).unwrap();
@@ -39,20 +39,21 @@ fn assert_predicted(comparison: &PredictionComparison<'_>) {
         assert!(blamed.into_iter().all(|who| who == CULPRIT), "{outcome:?}");
     }
     assert!(!blames_the_disturber(quiet), "{quiet:?}");
-    // The other rank waits for the disturbed one.
+    // The rank that is not disturbed waits for the disturbed rank.
     for (_, measured) in &one.rounds {
         let [other_ns, disturbed_ns] = measured.rank_work_ns;
         assert!(other_ns < disturbed_ns, "{one:?}");
     }
-    // Bursts that are longer than a step do not share a step. Noise at the same time on CPUs of one
-    // host must not be separated, and noise at different times must not be joined.
+    // If bursts are longer than a step, two bursts never lie in the same step. The prediction must
+    // keep noise that occurs at the same time on CPUs of one host together. It must not combine
+    // noise from different times.
     if comparison.bursts == LONG {
         assert!(is_longer(out_of_phase, in_phase), "{outcomes:?}");
     }
 }
 
-/// Returns whether steps are longer in one scene than in the other, both predicted and measured, by
-/// more than the other noise.
+/// Returns whether steps are longer in the scene `outcome` than in the scene `than`, by more than
+/// the other noise. This must be true of the predicted and of the measured steps.
 fn is_longer(outcome: &SceneOutcome, than: &SceneOutcome) -> bool {
     let both = outcome.slowdowns().into_iter().zip(than.slowdowns());
     both.into_iter()
@@ -67,8 +68,8 @@ fn blames_the_disturber(outcome: &SceneOutcome) -> bool {
     culprits.into_iter().any(|(who, _)| who == CULPRIT)
 }
 
-/// Asserts that each rank records its own CPU, that only rank 1's is disturbed, and that the data
-/// set keeps the recordings by rank.
+/// Asserts that each rank records its own CPU, that only the CPU of rank 1 is disturbed, and that
+/// the data set keeps one recording per rank.
 fn assert_ranks_record(launcher: &Launcher<'_>) {
     let folder = tempfile::tempdir().unwrap();
     let folder = folder.path();
@@ -102,7 +103,7 @@ fn assert_ranks_record(launcher: &Launcher<'_>) {
     }
 }
 
-/// Returns the folder of the only run that this rank recorded.
+/// Returns the folder of the only run that this rank has recorded.
 fn run_of_rank(fleet: &Path, rank: &str) -> PathBuf {
     let entries = |folder: &Path| -> Vec<PathBuf> {
         let entries = fs::read_dir(folder).unwrap();

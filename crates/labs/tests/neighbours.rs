@@ -1,5 +1,6 @@
-//! Two guests and their host in one lab: each guest's recordings join with its own VM, and with
-//! nothing else that looks like it. No wrong pair is accepted, and no true pair refused.
+//! Tests two guests and their host in one lab. Each guest's recordings must join with its own VM,
+//! and with no other VM that is similar. No wrong pair may be accepted, and no true pair may be
+//! refused.
 
 use std::sync::LazyLock;
 
@@ -7,14 +8,14 @@ use crate::neighbours_judge::Judge;
 use vmnoise_labs::bed::{DebianKernel, DebianSuite};
 use vmnoise_labs::neighbours::{NeighbourRecordings, Neighbours};
 
-/// The recordings of one boot, which all tests share.
+/// Recordings of one boot of the lab. All tests use them.
 static RECORDED: LazyLock<NeighbourRecordings> = LazyLock::new(|| {
     let neighbours = Neighbours::of(DebianKernel::Cloud, DebianSuite::Own).unwrap();
     neighbours.virtual_time(0).record().unwrap()
 });
 
-/// Asserts that recordings of one lab do not join with those of another, even if a clock puts one
-/// over the other.
+/// Asserts that recordings of one lab do not join with recordings of another lab, even if a changed
+/// clock makes them overlap in time.
 fn assert_strangers(stranger: &Neighbours) {
     let stranger = stranger.record().unwrap();
     let (own, stranger) = (Judge::of(RECORDED.folder()), Judge::of(stranger.folder()));
@@ -38,7 +39,7 @@ mod lab_full {
             judge.assert_other_clocks_are_refused();
         }
 
-        /// The same guests and commands, on a host of two CPUs.
+        /// The other lab has the same guests and commands, but its host has two CPUs.
         #[test]
         fn a_host_of_two_cpus_is_refused() {
             let neighbours = Neighbours::of(DebianKernel::Cloud, DebianSuite::Own).unwrap();

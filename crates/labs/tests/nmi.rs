@@ -1,4 +1,5 @@
-//! NMIs from outside the machine are noise of that name, and a machine without NMIs has none.
+//! Tests that NMIs from outside the machine are reported as `nmi` noise. Without NMIs, none may be
+//! reported.
 
 mod lab {
     use vmnoise_labs::bed::{DebianKernel, Lab};
@@ -6,12 +7,12 @@ mod lab {
     use vmnoise_labs::lab_program;
 
     const INJECTED: u64 = 5;
-    /// QEMU's `nmi` goes to LINT1 of each CPU, which Linux lets through on CPU 0 only
+    /// QEMU's command `nmi` signals LINT1 of each CPU. Linux accepts this signal only on CPU 0
     /// (setup_local_APIC of arch/x86/kernel/apic/apic.c).
     const OSNOISE: &str = "vmnoise osnoise --cpus 0 --duration 3s --format json";
 
-    /// Much longer than the half second in which the NMIs are sent, because an emulator may be
-    /// short of time.
+    /// The recording is much longer than the 0.5 s in which the NMIs are sent, because an emulator
+    /// may get little CPU time.
     const RECORDED: &str =
         "vmnoise osnoise --cpus 0 --duration 10s --format json --output /tmp/run.vmn";
     const LINES: &str = "vmnoise explain --trace /tmp/run.vmn";
@@ -23,8 +24,8 @@ mod lab {
             .program(&lab_program("lab-disturb").unwrap())
             .run(&[OSNOISE, &inject, RECORDED, LINES])
             .unwrap();
-        // The kernel logs them as NMIs without a known reason. An emulator short of time may merge
-        // two NMIs that are raised together.
+        // The kernel logs these NMIs as NMIs without a known reason. An emulator with little CPU
+        // time may merge two NMIs into one.
         let unknown = report.console.matches("NMI received for unknown reason");
         let unknown = unknown.count() as u64;
         assert!((1..=INJECTED).contains(&unknown), "{}", report.console);
@@ -42,8 +43,8 @@ mod lab {
             "{INJECTED} injected, {unknown} in the kernel's log, {seen} seen, {lost} lost, {reported:?}; {}",
             disturbed["losses"]
         );
-        // Each handler that runs for an NMI has a line, or is counted as lost. One that runs while
-        // a record is written is in no gap.
+        // Each handler that runs for an NMI has a line in the trace, or is counted as lost. If a
+        // handler runs while the poller writes a record, the handler is in no gap.
         assert!(seen + lost >= unknown, "{unknown}, {lost}, {lines}");
         assert!((1..=seen).contains(&reported.count), "{reported:?}");
         assert!(reported.total_ns > 0, "{reported:?}");

@@ -1,5 +1,5 @@
-//! Observes a thread during its own work: tasks that take its CPU are named with the right length,
-//! and while it sleeps nothing is taken from it.
+//! Tests the observation of a thread during its own work. Tasks that take its CPU must be named
+//! with the right times. While the thread sleeps, no time may be reported as lost.
 
 mod root {
     use std::path::Path;
@@ -24,7 +24,8 @@ mod root {
         summary
     }
 
-    /// Returns the burner's number of turns and their time.
+    /// Returns how many times the burner took the CPU, and the total time in nanoseconds; `None` if
+    /// the burner is not listed.
     fn burner(summary: &Value) -> Option<(u64, u64)> {
         let sources = summary["cpus"][0]["sources"].as_array()?;
         let burner = sources
@@ -34,7 +35,7 @@ mod root {
         Some((burner["count"].as_u64()?, burner["total_ns"].as_u64()?))
     }
 
-    /// Observes for as long as the bursts last, 2 s of them.
+    /// Observes a process while 2 s of bursts run. Returns the summary, and the log of the bursts.
     fn observe_bursts(pid: u32) -> (Value, Vec<Burst>) {
         let folder = tempfile::tempdir().unwrap();
         let recording = folder.path().join("run.vmn");
@@ -44,7 +45,7 @@ mod root {
         ];
         let run = VmnoiseRun::start(&all).unwrap();
         let deadline = Instant::now() + Duration::from_secs(30);
-        // The recording is created when measuring begins.
+        // The recording is created when the measurement begins.
         while std::fs::metadata(&recording).map_or(0, |it| it.len()) == 0 {
             assert!(Instant::now() < deadline, "it does not begin");
             std::thread::sleep(Duration::from_millis(20));
@@ -58,7 +59,7 @@ mod root {
         (summary, log)
     }
 
-    /// A process that only sleeps, on the CPU.
+    /// A process on the measured CPU that only sleeps.
     struct Sleeper(Child);
 
     impl Sleeper {
@@ -113,7 +114,8 @@ mod root {
         let (summary, _) = observe_bursts(sleeper.0.id());
         let cpu = &summary["cpus"][0];
         assert_eq!(cpu["gaps"], 0);
-        // Two seconds minus two seconds, by two clocks.
+        // The process slept for the whole run. The two lengths come from two clocks, so a small
+        // difference may remain.
         assert!(cpu["runtime_ns"].as_u64().unwrap() < 100_000, "{cpu}");
         assert_eq!(cpu["sources"], Value::Array(Vec::new()));
     }
@@ -135,7 +137,7 @@ mod root {
         let runtime_ns = cpu["runtime_ns"].as_u64().unwrap();
         let around_ns =
             after.on_cpu_ns - before.on_cpu_ns + after.run_delay_ns - before.run_delay_ns;
-        // The scheduler's time on the CPU does not include the hypervisor's steal.
+        // The scheduler's time on the CPU does not include steal time of the hypervisor.
         let stolen_ns = cpu["steal_clock_ns"].as_u64().unwrap_or(0);
         println!(
             "runnable {runtime_ns} ns, {around_ns} ns by the scheduler from before to after, \

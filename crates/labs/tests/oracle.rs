@@ -1,5 +1,5 @@
-//! Compares `vmnoise osnoise` with the kernel's own tracer, events and counters, as
-//! docs/validation.md reports.
+//! Compares `vmnoise osnoise` with the kernel's own tracer, events and counters. docs/validation.md
+//! contains the results.
 
 mod virtual_time {
     use vmnoise_labs::oracle::{OsnoiseEventKind, beside_the_kernel, softirqs};
@@ -20,7 +20,7 @@ mod virtual_time {
         for kind in [OsnoiseEventKind::Irq, OsnoiseEventKind::Thread] {
             assert!(found.agreement(kind).unwrap().kernel > 200, "{found:?}");
         }
-        // Softirqs of PREEMPT_RT run in threads.
+        // On PREEMPT_RT, softirqs run in threads.
         assert_eq!(
             found.agreement(OsnoiseEventKind::Softirq).unwrap().kernel,
             0
@@ -32,12 +32,13 @@ mod virtual_time {
     #[test]
     fn soft_interrupts_are_those_of_tracefs_and_those_the_kernel_counts() {
         let found = softirqs().unwrap();
-        // As many as this build happens to have; fewer would show little.
+        // This build usually has at least ten softirqs. Fewer would not be a useful test.
         assert!(found.agreement.kernel >= 10, "{found:?}");
         assert!(found.agreement.counts_agree(), "{found:?}");
         assert!(found.agreement.durations_agree(), "{found:?}");
         for (name, (traced, counted)) in &found.counted {
-            // A softirq may run between the read of a counter and the marker with its value.
+            // A softirq may run between the read of a counter and the write of its value to the
+            // trace.
             assert!(traced.abs_diff(*counted) <= 1, "{name} {found:?}");
         }
     }
@@ -46,12 +47,12 @@ mod virtual_time {
 mod lab {
     use vmnoise_labs::oracle::nmis;
 
-    /// NMIs arrive when the emulator's monitor handles them, which virtual time does not control.
+    /// The emulator's monitor determines when an NMI arrives. Virtual time does not control this.
     #[test]
     fn nmis_from_outside_are_those_of_the_kernels_tracer() {
         let found = nmis().unwrap();
         assert!(found.kernel > 0, "{found:?}");
-        // The tracer times the whole NMI, we its handlers.
+        // The tracer measures the whole NMI, and we measure its handlers.
         assert!(found.counts_agree(), "{found:?}");
         assert!(found.our_median_ns <= found.kernel_median_ns, "{found:?}");
     }

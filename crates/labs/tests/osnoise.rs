@@ -1,5 +1,5 @@
-//! A known cause takes the CPU under a polling thread: it is named with the right length, and a
-//! quiet control is not blamed.
+//! Tests the culprits of `vmnoise osnoise`. While a known cause takes the CPU of a polling thread,
+//! results must name the cause with the right time. Without the cause, results must not blame it.
 
 mod root {
     use std::path::Path;
@@ -39,7 +39,7 @@ mod root {
     fn bursts_are_thread_noise_of_the_right_length_and_silence_is_not_blamed() {
         let folder = tempfile::tempdir().unwrap();
         let log = folder.path().join("bursts");
-        // 2 s of bursts, all within the run.
+        // The bursts take 2 s, and all of them are within the run.
         let bursts = std::thread::spawn(move || {
             std::thread::sleep(Duration::from_millis(700));
             let bursts = Disturber::bursts(CPU, 97, BURST, 194, &log);
@@ -53,15 +53,14 @@ mod root {
         let (_, count, total_ns) = threads(&summary)
             .find(|(name, ..)| *name == source)
             .expect("the burner is named");
-        // Bursts that queue up behind a late one share its turn, because there is no sleep between
-        // them.
+        // If a burst is late, the next bursts follow it without a sleep, and count as one turn.
         const SLEEPLESS_TSC: u64 = 100_000;
         let sleeps = log
             .windows(2)
             .filter(|pair| pair[1].begin_tsc - pair[0].end_tsc > SLEEPLESS_TSC);
         let turns = 1 + sleeps.count();
-        // A switch that the kernel hid is a turn without a name. At most one turn in 20 may be
-        // hidden; with more, the test would pass even if no turn had a name.
+        // If the kernel hid a switch, one turn has no name. At most one turn in 20 may be hidden.
+        // With more, the test would pass even if no turn had a name.
         let hidden = summary["losses"]["unpaired"].as_u64().unwrap();
         assert!(
             hidden as usize * 20 < turns,
@@ -71,9 +70,10 @@ mod root {
             (count + hidden) as usize >= turns,
             "{count} turns of {turns}, {hidden} hidden"
         );
-        // The burner has the time of its bursts, except for interrupts and the host below, and no
-        // more than it was charged. Its set-up before the first burst and its end after the last
-        // take less than two bursts together.
+        // The burner's time is at least the time of its bursts, without interrupts and the time
+        // that the host below took. It is at most the time that the scheduler charged. The burner's
+        // set-up before the first burst and its end after the last burst together take less than
+        // two bursts.
         let shares = &summary["cpus"][0]["shares_ns"];
         let others =
             ["nmi", "irq", "softirq", "steal"].map(|share| shares[share].as_u64().unwrap_or(0));

@@ -1,5 +1,5 @@
-//! rtla's options do what they do in rtla: where polling threads run, what a warm-up drops, what
-//! happens at a limit, and which culprit throttling has.
+//! Tests that options of rtla have the same effect here: the CPUs and groups of polling threads,
+//! the warm-up, actions at a limit, and the culprit of throttling.
 
 mod root {
     use std::path::Path;
@@ -9,7 +9,8 @@ mod root {
     use vmnoise_labs::judge::assert_budgets_add_up;
     use vmnoise_labs::{Group, VmnoiseRun, run_to_end, schedstat, skipped};
 
-    /// Returns how many polling threads and other threads of a run are in the group while it polls.
+    /// Returns how many polling threads and how many other threads of a run are in the group while
+    /// the run polls.
     fn in_group(name: &str, group: &Group) -> (usize, usize) {
         let option = format!("-C={name}");
         let run = VmnoiseRun::start(&["osnoise", "-c", "1", "-d", "2", &option]).unwrap();
@@ -69,7 +70,7 @@ mod root {
         assert!(begin.elapsed() >= Duration::from_secs(3));
         assert_budgets_add_up(&summary);
         let runtime_ns = summary["cpus"][0]["runtime_ns"].as_u64().unwrap();
-        // The last drain ends the run, and a busy machine may delay it.
+        // The last drain ends the run, and a busy machine may delay this drain.
         assert!(
             (800_000_000..2_000_000_000).contains(&runtime_ns),
             "{runtime_ns}"
@@ -80,7 +81,8 @@ mod root {
         }
     }
 
-    /// The tool's own threads wait behind the poller here, and cannot end it in time.
+    /// The tool's own threads wait for the poller to leave the CPU here, so they cannot end it in
+    /// time.
     #[test]
     fn a_real_time_poller_on_the_only_cpu_ends_by_itself() {
         let base = ["osnoise", "-c", "1", "-H", "1", "-P", "f:10", "-d", "200ms"];
@@ -88,7 +90,7 @@ mod root {
         let summary = run.summary().unwrap();
         assert_eq!(summary["finish_reason"], "duration");
         let of = |key: &str| summary["cpus"][0][key].as_u64().unwrap();
-        // The poller may have been away at its end time, and then ends with that gap.
+        // If the poller did not run at its end time, it ends with the gap at that time.
         let polled_ns = of("runtime_ns").saturating_sub(of("max_gap_ns"));
         assert!(polled_ns <= 201_000_000, "{polled_ns}");
     }
@@ -111,7 +113,8 @@ mod root {
         assert!(lines.contains("sample_threshold: start "), "{lines}");
     }
 
-    /// In every format, and for both options, a saved trace ends with the gap that stopped the run.
+    /// A saved trace must end with the gap that stopped the run, in every format and for both
+    /// options.
     #[test]
     fn a_saved_trace_ends_with_the_gap_that_stopped_the_run() {
         let folder = tempfile::tempdir().unwrap();
@@ -165,14 +168,15 @@ mod root {
         assert!(words.contains("`exit 7` ended with"), "{words}");
     }
 
-    /// Longest time between two activities that no event reports (docs/design.md, "Observed
-    /// threads").
+    /// Longest time between two activities for which there is no event, nanoseconds
+    /// (docs/design.md, "Observed threads").
     const WAY_NS: u64 = 20_000;
-    /// Number of runs. On a busy machine, where some switches are hidden, any of them may lose a
-    /// record; most lose none.
+    /// Number of runs. Most runs lose no record. On a busy machine, where some switches are hidden,
+    /// any run may lose one.
     const RUNS: usize = 5;
 
-    /// Returns the longest gap of each run under a real-time policy, if no record of it was lost.
+    /// Runs a poller at a real-time priority several times. Returns the longest gap of each run
+    /// that lost no record of this gap.
     fn longest_whole_gaps() -> impl Iterator<Item = Value> {
         let options = ["osnoise", "-c", "1", "-d", "3", "-P", "f:10"];
         (0..RUNS).filter_map(move |_| {
@@ -184,8 +188,8 @@ mod root {
         })
     }
 
-    /// Returns whether a gap consists of tasks and throttled time, except for interrupts and the
-    /// time between activities.
+    /// Returns whether a gap consists of tasks and throttled time. Interrupts and the time between
+    /// activities are allowed too.
     fn is_tasks_but_for_ways(gap: &Value) -> bool {
         let parts = gap["parts"].as_array().unwrap();
         let of = |shares: &[&str], key: &str| -> u64 {
@@ -202,8 +206,8 @@ mod root {
             && tasks_ns + interrupts_ns + ways_ns >= gap["dur_ns"].as_u64().unwrap()
     }
 
-    /// Real-time groups lose 50 ms of each second. The loss is attributed to the tasks that ran
-    /// meanwhile, and to `throttled` while none ran.
+    /// Real-time groups lose 50 ms of each second. This time is attributed to the tasks that ran in
+    /// it, and to `throttled` while no task ran.
     #[test]
     fn the_hole_of_a_real_time_group_is_throttled_or_whoever_ran_in_it() {
         if !Path::new("/sys/fs/cgroup/cpu/cpu.rt_runtime_us").exists() {
@@ -211,10 +215,10 @@ mod root {
         }
         let mut seen = Vec::new();
         let is_told = longest_whole_gaps().any(|gap| {
-            // The poller continues at a tick, and may have used up its time earlier.
+            // The poller continues at a tick, and may have used up its time before that.
             assert!(gap["dur_ns"].as_u64().unwrap() > 30_000_000, "{gap}");
-            // Time that the machine below takes between two activities is in no event, so not every
-            // run passes.
+            // No event reports the time that the machine below takes between two activities. So not
+            // every run has a suitable gap.
             let is_told = is_tasks_but_for_ways(&gap);
             seen.push(gap);
             is_told
@@ -240,7 +244,7 @@ mod lab {
     use vmnoise_labs::judge::assert_budgets_add_up;
     use vmnoise_labs::lab_program;
 
-    /// A budget of a fifth leaves four fifths of each period to the idle task.
+    /// With a budget of a fifth of the period, the idle task has four fifths of each period.
     #[test]
     fn a_deadline_runs_in_its_partition_and_its_budget_is_witnessed() {
         let osnoise = "lab-partition 1 alone vmnoise osnoise -c 1 -C=cpu1 -P d:20ms:100ms -d 2s --format json";

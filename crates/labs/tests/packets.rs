@@ -1,4 +1,4 @@
-//! `lab-network` must not change anything on a machine that is not a lab.
+//! Tests that `lab-network` changes nothing on a machine that is not a lab.
 
 use std::fs;
 use std::process::Command;

@@ -1,4 +1,4 @@
-//! Reads the contents of recordings.
+//! Reads the events of recordings.
 
 use std::io::Read;
 use std::ops::ControlFlow;
@@ -6,8 +6,8 @@ use std::ops::ControlFlow;
 use vmnoise_events::{Event, Vcpu, VcpuClock};
 use vmnoise_recording::RecordingReader;
 
-/// Returns the vCPUs and the clocks of their guests in order; of a recording in progress, those
-/// written so far.
+/// Returns vCPUs and the clocks of their guests, in the order of the recording. If the recording is
+/// in progress, returns what has been written so far.
 pub fn clocks(recording: impl Read) -> Vec<(Vcpu, VcpuClock)> {
     let mut vcpus = Vec::new();
     let mut clocks = Vec::new();

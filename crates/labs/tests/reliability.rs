@@ -1,5 +1,5 @@
-//! Recorded data are never lost, attached programs never stay, and bad input ends in one clear
-//! line.
+//! Tests that recorded data are never lost, that attached programs never remain, and that each bad
+//! input causes one clear line.
 
 mod kvm {
     use std::path::Path;
@@ -35,7 +35,7 @@ mod kvm {
         .unwrap();
         let pid = run.pid();
         std::thread::sleep(Duration::from_millis(2500));
-        // Other programs may come and go: these are the run's own.
+        // Other programs may appear and disappear, so only the run's own programs are compared.
         let held = OpenDescriptors::by(pid).unwrap();
         assert!(!held.programs.is_empty(), "no program is loaded: {held:?}");
         drop(run); // SIGKILL
@@ -143,7 +143,7 @@ mod kvm {
             own <= 3,
             "vmnoise's own threads took the measured CPU {own} times in 3 s"
         );
-        // Only switches may stay unpaired, because some kernels hide switches of some tasks.
+        // Only switches may be unpaired, because some kernels hide switches of some tasks.
         for kind in ["ring_full", "recursion", "mailbox_full", "undecodable"] {
             assert_eq!(summary["losses"][kind], 0, "{kind}");
         }

@@ -1,16 +1,16 @@
-//! Every field that the BPF programs of the built binary read is where they look for it: in
-//! Debian's kernels, with the BTF of kvm-intel and of kvm-amd. No kernel is booted, because
-//! kvm-intel would not load in a lab.
+//! Tests that every field that the BPF programs of the built binary read is at the expected offset.
+//! This is tested for Debian's kernels, with the BTF of kvm-intel and of kvm-amd. No kernel is
+//! booted, because kvm-intel would not load in a lab.
 
 use vmnoise_labs::bed::{DebianKernel, DebianSuite, types_of_module};
 use vmnoise_labs::binary;
 use vmnoise_labs::relocations::{Relocation, bpf_objects, resolve};
 
-/// Structures that only one of the two modules has.
+/// Structures that only kvm-amd has.
 const OF_SVM: [&str; 3] = ["vcpu_svm", "vmcb", "vmcb_control_area"];
 const OF_VMX: [&str; 1] = ["vcpu_vmx"];
-/// Offset of EXITCODE in the control area of a VMCB (AMD64 Architecture Programmer's Manual, volume
-/// 2, appendix B).
+/// Offset of EXITCODE in the control area of a VMCB, bytes (AMD64 Architecture Programmer's Manual,
+/// volume 2, appendix B).
 const EXITCODE: u64 = 0x70;
 
 #[derive(Clone, Copy, PartialEq)]
@@ -28,8 +28,8 @@ impl Vendor {
     }
 }
 
-/// Returns the outermost structure of a path. Programs name variants of a structure with a suffix
-/// after `___`.
+/// Returns the outermost structure of a path, without its suffix. Programs name variants of a
+/// structure with a suffix after `___`.
 fn structure(path: &str) -> &str {
     let structure = path.split('.').next().unwrap();
     structure.split("___").next().unwrap()
@@ -40,7 +40,8 @@ fn offset_of(relocations: &[Relocation], path: &str) -> Option<u64> {
     relocations.iter().find(of)?.found.as_ref()?.offset
 }
 
-/// Returns the link of the fallback chain by which the exit reason is read, or the error.
+/// Returns how the program reads the exit reason, which is the first possible way in a list.
+/// Returns an error if no way is possible.
 fn probe_status(relocations: &[Relocation], vendor: Vendor) -> Result<String, String> {
     match vendor {
         Vendor::Amd => {
@@ -67,24 +68,25 @@ fn probe_status(relocations: &[Relocation], vendor: Vendor) -> Result<String, St
     }
 }
 
-/// Returns whether a program works without this field, or with a field elsewhere.
+/// Returns whether a program works if this field does not exist, or is in another structure.
 fn may_be_missing(of: &str, vendor: Vendor) -> bool {
     let others: &[&str] = match vendor {
         Vendor::Amd => &OF_VMX,
         Vendor::Intel => &OF_SVM,
     };
-    // One of the ways to a reason of VMX exists: see `probe_status`.
+    // There are several ways to read the exit reason of VMX, and one of them exists: see
+    // `probe_status`.
     let ways = ["vcpu_vmx.exit_reason", "vcpu_vmx___vt.vt"];
     others.contains(&structure(of))
         || ways.iter().any(|way| of.starts_with(way))
         || of == "task_struct___pre_5_14.state"
-        // Exists since confidential guests hide their clock.
+        // This field exists in kernels that support confidential guests with a clock of their own.
         || of == "kvm_vcpu.arch.guest_tsc_protected"
-        // Exists since a quota throttles tasks one by one (Linux 6.18).
+        // This field exists since Linux 6.18, in which a quota throttles single tasks.
         || of == "task_struct.throttled"
 }
 
-/// Returns the error of one relocation, if it has one.
+/// Returns the error of one relocation; `None` if the relocation is right.
 fn complaint(relocation: &Relocation, vendor: Vendor) -> Option<String> {
     let Relocation {
         of,
@@ -98,7 +100,7 @@ fn complaint(relocation: &Relocation, vendor: Vendor) -> Option<String> {
     if found.offset != found.offset_by_types {
         return Some(format!("{of}: {found:?}"));
     }
-    // The programs read these with the size that the kernel reports.
+    // The programs read these two fields with the size that the kernel reports.
     let size_matters = !of.ends_with("exit_code") && of != "task_struct.on_cpu";
     let other_size = size_matters && *declared_size != found.size;
     other_size.then(|| format!("{of} is declared with {declared_size:?} bytes: {found:?}"))
@@ -113,7 +115,7 @@ fn complaints(relocations: &[Relocation], vendor: Vendor) -> Vec<String> {
         .collect()
 }
 
-/// Returns the BTF with a name changed to another one of the same length.
+/// Returns the BTF with this name replaced by another name of the same length.
 fn renamed(btf: &[u8], name: &str) -> Vec<u8> {
     let name = [b"\0", name.as_bytes(), b"\0"].concat();
     let at = btf.windows(name.len()).position(|window| window == name);
@@ -134,8 +136,8 @@ fn every_field_is_there(kernel: DebianKernel, suite: DebianSuite) {
                 probe_statuses.push(probe_status(&relocations, vendor).unwrap());
             }
         }
-        // Two objects read reasons, that of `exits` and that of the other commands; neither would
-        // if the field were gone.
+        // Two BPF objects read exit reasons: the object of `exits`, and the object of the other
+        // commands. None of them would read reasons if the field did not exist.
         let [probe_status, same] = &probe_statuses[..] else {
             panic!("{probe_statuses:?}");
         };

@@ -1,5 +1,5 @@
-//! A link named `rtla` behaves as rtla's own tests expect (tools/tracing/rtla/tests/*.t of Linux):
-//! by exit status, and by the words that scripts read.
+//! Tests that a link named `rtla` behaves as rtla's own tests expect (tools/tracing/rtla/tests/*.t
+//! of Linux). The tests check the exit status, and the words that scripts read.
 
 mod root {
     use std::os::unix::fs::symlink;
@@ -8,22 +8,22 @@ mod root {
     use tempfile::TempDir;
     use vmnoise_labs::binary;
 
-    /// Creates a folder with the link.
+    /// Creates a folder that contains a link `rtla` to the binary.
     fn linked() -> TempDir {
         let folder = tempfile::tempdir().unwrap();
         symlink(binary(), folder.path().join("rtla")).unwrap();
         folder
     }
 
-    /// Runs a command line in a shell; both outputs go to one, as in a log.
+    /// Runs a command line in a shell. Stdout and stderr both go to stdout, as in a log.
     fn rtla(folder: &TempDir, line: &str) -> Output {
         let mut shell = Command::new("timeout");
         shell.args(["60", "sh", "-c", &format!("./rtla {line} 2>&1")]);
         shell.current_dir(folder.path()).output().unwrap()
     }
 
-    /// Checks command lines, each with its exit status and a line that it prints; an empty line
-    /// checks no output.
+    /// Checks command lines. For each, checks its exit status, and a line that it must print. An
+    /// empty line is not checked.
     #[track_caller]
     fn check(lines: &[(&str, i32, &str)]) {
         let folder = linked();
@@ -125,7 +125,7 @@ mod root {
         ]);
     }
 
-    /// The table was printed before, without its last line.
+    /// The table is printed before the action fails, and its last line must follow.
     #[test]
     fn after_an_action_that_failed_the_table_has_its_last_line() {
         let folder = linked();
@@ -137,7 +137,7 @@ mod root {
         assert!(sums.is_some(), "{said}");
     }
 
-    /// Under its own name the program uses its own words.
+    /// If the program is started under its own name, it uses its own words.
     #[test]
     fn the_words_are_ours_under_our_name() {
         let folder = linked();

@@ -1,4 +1,4 @@
-//! The unit of `vmnoise serve` under a systemd that is the first process of a machine.
+//! Tests the unit of `vmnoise serve` on a machine whose first process is systemd.
 
 mod lab_full {
     mod service {
@@ -10,15 +10,15 @@ mod lab_full {
 
         use crate::newcomer::system::{System, package};
 
-        /// Prints the unit's state, and the kernel's status of its process.
+        /// Script that prints the unit's state, and the kernel's status of the unit's process.
         const STATE: &str = "systemctl show --property=ActiveState,MainPID,NRestarts vmnoise-serve.service\n\
              pid=$(systemctl show --property=MainPID --value vmnoise-serve.service)\n\
              grep -E '^(Uid|CapEff|CapPrm|CapBnd|CapInh|CapAmb):' /proc/$pid/status | sed 's/:[[:space:]]*/=/'\n";
         const UNIT: &str = "vmnoise-serve.service";
         const SCRAPE: &str = "lab-scrape 127.0.0.1:9752";
 
-        /// CAP_BPF of capabilities(7). The bounding set still has the initial capabilities, but the
-        /// process cannot use it to get them back.
+        /// Sets of capabilities, with CAP_BPF (capabilities(7)). The bounding set still contains
+        /// the initial capabilities, but the process cannot use it to get these back.
         const CAPABILITIES: [(&str, &str); 5] = [
             ("CapEff", "0000008000000000"),
             ("CapPrm", "0000008000000000"),
@@ -29,13 +29,13 @@ mod lab_full {
         /// User IDs that systemd gives to dynamic users (systemd.exec(5)).
         const DYNAMIC: std::ops::RangeInclusive<u32> = 61184..=65519;
 
-        /// Returns the values that `STATE` printed, by name.
+        /// Returns the values that [`STATE`] printed, by name.
         fn state(output: &CommandOutput) -> BTreeMap<&str, &str> {
             let lines = output.stdout.lines();
             lines.filter_map(|line| line.split_once('=')).collect()
         }
 
-        /// Asserts that the unit works as expected, and returns its process.
+        /// Asserts that the unit works as expected, and returns its process ID.
         fn process_at_work(output: &CommandOutput) -> u32 {
             let state = state(output);
             assert_eq!(state["ActiveState"], "active", "{output:?}");
@@ -54,7 +54,7 @@ mod lab_full {
             system.bring(&package(), "vmnoise.deb");
             system.bring(&lab_program("lab-scrape").unwrap(), "bin/lab-scrape");
             fs::write(system.root().join("state"), STATE).unwrap();
-            // The sleep is longer than the watchdog's time of 30 s.
+            // This sleep is longer than the watchdog's time of 30 s.
             let enable = format!("systemctl enable --now vmnoise-serve.socket {UNIT}");
             let security = format!("systemd-analyze security --no-pager --threshold=25 {UNIT}");
             let stop = format!("systemctl stop {UNIT}");
@@ -97,11 +97,11 @@ mod lab_full {
             assert!(metrics.contains(vm), "{metrics}\n{}", report.console);
             next().text().unwrap();
             assert_eq!(state(next())["ActiveState"], "inactive");
-            // A connection to its socket is answered.
+            // The unit answers a connection to its socket.
             assert!(next().text().unwrap().contains(vm));
             let again = process_at_work(next());
             assert_ne!(again, begun);
-            // After an upgrade it continues as the newly installed version.
+            // After an upgrade, the unit continues with the newly installed version.
             next().text().unwrap();
             assert_ne!(process_at_work(next()), again);
             next().text().unwrap();

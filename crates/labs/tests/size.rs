@@ -1,10 +1,10 @@
-//! The release binary is small enough to be copied to guests and hosts.
+//! Tests that the release binary is small enough to be copied to guests and hosts.
 
 use std::fs;
 
 use vmnoise_labs::binary;
 
-/// Limit: the binary must have fewer bytes.
+/// Limit in bytes. The binary must be smaller.
 const LIMIT_BYTES: u64 = 16_000_000;
 
 mod release {

@@ -1,5 +1,5 @@
-//! Compares every exit of `vmnoise exits trace` with the KVM tracepoints that tracefs recorded in
-//! the same run, under virtual time.
+//! Compares every exit in the output of `vmnoise exits trace` with the KVM tracepoints that tracefs
+//! recorded in the same run, under virtual time.
 
 use serde_json::Value;
 use vmnoise_labs::bed::{DebianKernel, DebianSuite, Lab};
@@ -8,12 +8,12 @@ use vmnoise_labs::oracle::vm_exits::{reported, witnessed};
 use vmnoise_labs::vmm_steps::Treatment;
 
 const EXERCISES: [(&str, &str); 3] = [("cpuid", "cpuid"), ("io", "io"), ("hlt", "hlt")];
-/// Limit of a time difference, nanoseconds. tracefs reports microseconds, and reads the clock at
-/// another moment: one tracepoint serves both, one after the other.
+/// Limit of a time difference, nanoseconds. tracefs reports times in microseconds. One tracepoint
+/// calls tracefs and our program one after the other, so they read the clock at different times.
 const CLOSE_NS: u64 = 4_000;
 
-/// Compares all exits. If kvm_exit fires with interrupts on (SVM before 6.12), the interrupt that
-/// caused the exit runs before it, and starts it.
+/// Compares all exits. Before Linux 6.12, kvm_exit fires on SVM with interrupts on. Then the
+/// interrupt that caused the exit runs before kvm_exit, and the exit starts with this interrupt.
 fn assert_agrees_with_tracefs(suite: DebianSuite, begins_before: bool) {
     let mut commands = vec![
         "&& lab-tracefs while buffer_size_kb=8192 trace_clock=mono events/kvm/kvm_exit/enable=1 \
@@ -25,7 +25,7 @@ fn assert_agrees_with_tracefs(suite: DebianSuite, begins_before: bool) {
         let exercise = format!("vmnoise microvm --exercise {name} -d 20ms --format json");
         format!("lab-vmm traced start read end -- {exercise}")
     }));
-    // tracefs keeps its trace a moment later.
+    // tracefs keeps its trace a moment after the end of `exits`.
     commands.push("lab-vmm untrace run:500 --".to_owned());
     commands.push("lab-tracefs show".to_owned());
     let commands: Vec<&str> = commands.iter().map(String::as_str).collect();
@@ -76,7 +76,7 @@ fn assert_agrees_with_tracefs(suite: DebianSuite, begins_before: bool) {
         );
         assert!(made > 100 && timers > 0);
     }
-    // If an exercise halts most of the time, its timers fire within exits.
+    // If an exercise halts most of the time, timers fire within its exits.
     assert_eq!(before > 0, begins_before, "{before}");
 }
 

@@ -1,11 +1,12 @@
-//! Programs that start others, and end them.
+//! Tests programs that start other programs, and end these.
 
 use std::fs;
 use std::path::Path;
 
 use vmnoise_labs::{TiedProcess, processes, vmm};
 
-/// Starts another program that ignores SIGTERM, and notes its own SIGTERM.
+/// Script that starts another program, which ignores SIGTERM. The script writes a file when it gets
+/// SIGTERM itself.
 const LEADER: &str = r#"trap "echo asked > asked; exit" TERM
 (trap "" TERM; sleep 100; sleep 100) &
 echo $! > other

@@ -1,5 +1,5 @@
-//! A known cause delays a periodic task: it is named with the right length, and a quiet control is
-//! not blamed.
+//! Tests the culprits of `vmnoise timerlat`. While a known cause delays a periodic task, results
+//! must name the cause with the right time. Without the cause, results must not blame it.
 
 mod root {
     use std::time::Duration;
@@ -10,7 +10,7 @@ mod root {
 
     const CPU: u32 = 1;
 
-    /// Runs `timerlat` below the burner's priority.
+    /// Runs `timerlat` at a lower priority than the burner.
     fn timerlat(arguments: &[&str]) -> Value {
         let mut all = vec!["timerlat", "-c", "1", "-P", "f:40", "--format", "json"];
         all.extend(arguments);
@@ -35,7 +35,7 @@ mod root {
         const BURST_NS: u64 = 300_000;
         let folder = tempfile::tempdir().unwrap();
         let log = folder.path().join("bursts");
-        // 2 s of bursts, all within the run.
+        // The bursts take 2 s, and all of them are within the run.
         let bursts = std::thread::spawn(move || {
             std::thread::sleep(Duration::from_millis(700));
             let burst = Duration::from_nanos(BURST_NS);
@@ -48,8 +48,8 @@ mod root {
         let burner = burner(&result).expect("the burner is named");
         assert_eq!(burner["name"], source);
         assert_eq!(burner["share"], "thread");
-        // About 58 wake-ups fall into a burst, the worst of them near its start. Bursts that queue
-        // up behind a late one share its turn.
+        // About 58 wake-ups fall into a burst. The wake-up with the longest latency falls near the
+        // start of a burst. If a burst is late, the next bursts follow it in the same turn.
         let charged = || log.iter().map(|burst| burst.charged_ns);
         let (total_ns, max_ns) = (number(&burner["total_ns"]), number(&burner["max_ns"]));
         assert!(number(&burner["count"]) >= 10, "{burner}");
@@ -67,7 +67,7 @@ mod root {
         let cpu = &result["cpus"][0];
         let count = number(&cpu["count"]);
         let missed = number(&cpu["missed"]);
-        // Each period has a wake-up or was missed.
+        // Each period has a wake-up or counts as missed.
         assert!((1_500..=2_500).contains(&(count + missed)), "{cpu}");
         assert!(number(&cpu["incomplete"]) * 10 <= count, "{cpu}");
         for figure in ["min_ns", "mean_ns"] {

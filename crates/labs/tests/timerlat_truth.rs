@@ -1,11 +1,12 @@
 //! Compares `vmnoise timerlat` with the kernel's own tracer, with cyclictest, and with delays of
-//! known cause and length, under virtual time, where a run repeats.
+//! known cause and length. All runs are under virtual time, where each run gives the same result.
 
 mod virtual_time {
     use vmnoise_labs::oracle::{beside_timerlat, causes};
 
-    /// Limit of a difference, nanoseconds. The trace's times are whole microseconds, and each
-    /// interrupt inside a cause adds two of them. The difference was 2 µs in the boots so far.
+    /// Limit of a difference between two times, nanoseconds. The trace's times are whole
+    /// microseconds, and each interrupt inside a cause adds two such times. So far, the difference
+    /// was 2 µs in all boots.
     const APART_NS: u64 = 5_000;
 
     #[test]
@@ -14,7 +15,7 @@ mod virtual_time {
         println!("{found:?}");
         assert_eq!(found.ring_full, 0, "{found:?}");
         assert!(found.matched * 100 >= found.kernel * 99, "{found:?}");
-        // Our events have earlier timestamps than the kernel's own, in the same order.
+        // Our events have earlier timestamps than the kernel's events, and the same order.
         for context in [found.irq, found.thread] {
             assert!(
                 context.our_median_ns <= context.kernel_median_ns,
@@ -41,7 +42,7 @@ mod virtual_time {
                 assert!(delay.injected_ns >= 50_000, "not by this cause: {cause:?}");
                 assert!(delay.apart_ns() <= APART_NS, "{cause:?}");
             }
-            // Without the disturber, the name is blamed for almost nothing.
+            // Without the disturber, almost no time is attributed to its name.
             let shortest = cause.delays.iter().map(|delay| delay.named_ns).min();
             assert!(cause.quiet_ns * 2 <= shortest.unwrap(), "{cause:?}");
         }
@@ -52,25 +53,26 @@ mod lab_full {
     mod own_suite {
         use vmnoise_labs::oracle::{LateWakeup, beside_cyclictest, descheduled};
 
-        /// Period of the guest's task.
+        /// Period of the guest's task in nanoseconds.
         const PERIOD_NS: u64 = 1_013_000;
-        /// Wake-ups of one run.
+        /// Number of wake-ups in one run.
         const RUN: f64 = 2_000.0;
-        /// Runs of each of the two.
+        /// Number of runs of each of the two programs.
         const ROUNDS: i32 = 6;
         /// Probability that two runs of one program differ by more than [`by_chance`].
         const RARELY: f64 = 0.01;
 
         /// Returns a bound for the median of all distances between runs of the two programs. If
-        /// both were one program, and wake-ups were independent, the median would exceed it in one
-        /// case of a hundred.
+        /// both were the same program, and wake-ups were independent, the median would exceed this
+        /// bound in one of a hundred cases.
         ///
-        /// The 36 pairs are six times six pairs of which no two share a run. If half of the 36 are
-        /// further apart than x, so are three pairs of one of these sixes. The pairs of a six are
-        /// independent, each with the probability q. The union of six such cases gives the bound 6
-        /// P(B(6, q) >= 3). Two samples of n are further apart than x with probability 2 exp(-n
-        /// x^2): the first term of Kolmogorov's and Smirnov's distribution, whose sum alternates,
-        /// so it is an upper bound.
+        /// The 36 pairs of runs form six groups of six pairs, such that no two pairs in a group
+        /// share a run. If half of the 36 pairs have a distance above x, then at least three pairs
+        /// of one group do. The pairs of a group are independent. Each has a distance above x with
+        /// the probability q. The union of six such cases gives the bound 6 P(B(6, q) >= 3). Two
+        /// samples of n values have a distance above x with a probability of at most 2 exp(-n x^2).
+        /// This is the first term of Kolmogorov's and Smirnov's distribution; its sum alternates,
+        /// so the term is an upper bound.
         fn by_chance() -> f64 {
             let three_of_six = |q: f64| -> f64 {
                 let choose = [20.0, 15.0, 6.0, 1.0];
@@ -89,16 +91,17 @@ mod lab_full {
             let found = beside_cyclictest().unwrap();
             println!("{found:?}");
             let turns = &found.turns;
-            // A tick that hits a whole run now and then is in the upper half of the distances.
+            // If a tick sometimes coincides with all wake-ups of a run, this run's distances are in
+            // the upper half.
             assert!(turns.our_distance <= by_chance(), "{found:?}");
             assert_eq!(turns.rounds, ROUNDS as usize);
             assert!(turns.ours_ns <= turns.cyclictest_ns, "{found:?}");
-            // BPF adds to each wake-up, and to each alike.
+            // BPF delays all wake-ups by the same time.
             assert!(found.witnessed_ns >= turns.ours_ns, "{found:?}");
             assert!(found.witnessed_distance <= 0.1, "{found:?}");
         }
 
-        // The gate has the same test joined with the host (`join_timers.rs`).
+        // The gate (docs/design.md) runs `join_timers.rs`, the same test joined with the host.
         #[test]
         fn a_guest_whose_vcpu_is_kept_from_running_calls_it_steal_of_that_length() {
             let found = descheduled().unwrap();
@@ -108,11 +111,11 @@ mod lab_full {
                 let decision_ns = if *is_cut { found.decision_ns } else { 0 };
                 let bound_ns = found.bound_ns + decision_ns;
                 assert!(delay.apart_ns() <= bound_ns, "{delay:?}");
-                // The rest of the latency is the guest's own work. If the bound were that long, a
-                // guest that reports all of its latency as steal would pass.
+                // The rest of the latency is the guest's own work. If the bound were longer than
+                // this rest, a guest that reports its whole latency as steal would pass.
                 assert!(delay.injected_ns + bound_ns < delay.latency_ns, "{found:?}");
-                // The wake-up is late by the rest of a burst after one period, or it has another
-                // cause.
+                // The wake-up is late by what is left of a burst after at most one period.
+                // Otherwise, it would have another cause.
                 assert!(delay.injected_ns + PERIOD_NS >= found.burst_ns, "{delay:?}");
             }
             assert!(found.quiet_ns * 20 <= found.burst_ns, "{found:?}");

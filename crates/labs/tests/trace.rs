@@ -1,5 +1,5 @@
-//! The trace of a polling thread: the same from a recording, in the kernel's formats, with a stop
-//! that names its cause.
+//! Tests the trace of a polling thread. It must be the same from a recording, have the kernel's
+//! formats, and name the cause of a stop.
 
 mod root {
     use std::io::{BufRead, BufReader};
@@ -12,13 +12,13 @@ mod root {
         String::from_utf8(bytes).unwrap()
     }
 
-    /// Returns the lines of one event, each without its name.
+    /// Returns the lines of one event, each without the text up to the event's name.
     fn of<'a>(trace: &'a str, event: &'a str) -> impl Iterator<Item = &'a str> {
         let line = move |line: &'a str| Some(line.split_once(&format!(": {event}: "))?.1);
         trace.lines().filter_map(line)
     }
 
-    /// Returns the number after this word.
+    /// Returns the number after the word `word`.
     fn number(line: &str, word: &str) -> u64 {
         let (_, rest) = line.split_once(&format!("{word} ")).unwrap();
         rest.split(' ').next().unwrap().parse().unwrap()
@@ -126,7 +126,7 @@ mod root {
             assert_eq!(period["schema"], "vmnoise.period/1");
             reported_ns += period["cpus"][0]["noise_ns"].as_u64().unwrap();
         }
-        // Events after the last whole period are in the summary only.
+        // Events after the last whole period are only in the summary.
         assert!(reported_ns <= summary["cpus"][0]["noise_ns"].as_u64().unwrap());
     }
 }

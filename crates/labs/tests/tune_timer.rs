@@ -1,12 +1,13 @@
-//! The timers of a guest on a stock kernel's own kvm_amd: polling makes them less late, and costs
-//! CPU time.
+//! Tests the timers of a guest on a stock kernel's own kvm_amd. Polling must make the timers less
+//! late, and must cost CPU time.
 
 mod lab_full {
     mod own_suite {
         use serde_json::Value;
         use vmnoise_labs::bed::{DebianKernel, Lab};
 
-        /// Debian's kernels let KVM poll for 200 us, and a halt of 100 us ends earlier.
+        /// Debian's kernels let KVM poll for 200 us. A halt in this test ends after 100 us, while
+        /// KVM still polls.
         const COMMAND: &str =
             "vmnoise tune-timer -d 500ms -i 100us --goal 1ms --percentile 50 --format json";
 
@@ -18,7 +19,7 @@ mod lab_full {
             assert_eq!(document["schema"], "vmnoise.tune-timer/1");
             let present = &document["present"];
             assert_eq!(present["halt_poll_ns"], 200_000, "{present}");
-            // KVM limits its own adjustment to 5 us, and labs mount debugfs.
+            // KVM limits its own timer advance to 5 us. Labs mount debugfs, so the value is known.
             assert!(
                 present["vcpu_advance_ns"].as_u64().unwrap() <= 5_000,
                 "{present}"
@@ -32,7 +33,7 @@ mod lab_full {
             for step in steps {
                 let timers = number(&step["timers"]);
                 assert!(timers >= 100, "{step}");
-                // Each timer reaches a halted guest, and nothing else wakes it.
+                // Each timer fires while the guest halts, and nothing else wakes the guest.
                 assert_eq!(step["kvm"]["halts"], timers, "{step}");
                 assert_eq!(step["witnesses_agree"], true, "{step}");
                 let late = &step["late_ns"];
@@ -44,11 +45,11 @@ mod lab_full {
             let (none, whole) = (step(0), step(200_000));
             assert_eq!(none["kvm"]["polls"], 0, "{none}");
             assert!(number(&whole["kvm"]["polls_in_time"]) > 0, "{whole}");
-            // A wake-up from sleep takes a switch more than one during polling.
+            // To wake a guest from sleep needs one more switch than to wake it during polling.
             assert!(number(&whole["late_ns"]["p50"]) < number(&none["late_ns"]["p50"]));
             let busy = |step: &Value| step["busy_percent"].as_f64().unwrap();
             assert!(busy(whole) > busy(none), "{document}");
-            // All settings keep a goal of a millisecond, so the cheapest one is chosen.
+            // All settings meet a goal of 1 ms, so the cheapest setting is chosen.
             let chosen = &steps[usize::try_from(number(&document["setting"])).unwrap()];
             assert!(busy(chosen) < busy(whole), "{chosen}");
         }

@@ -1,5 +1,5 @@
-//! Nothing stays behind, however a run ends: not in the kernel, not in its settings, and not in the
-//! processes that started it.
+//! Tests that a run leaves nothing behind, however it ends: not in the kernel, not in the kernel's
+//! settings, and not in the process that started it.
 
 mod root {
     use std::path::Path;
@@ -12,17 +12,18 @@ mod root {
     use vmnoise_labs::footprint::{OpenDescriptors, settings};
     use vmnoise_labs::{Group, VmnoiseRun, binary, hold_first_thread, schedstat, skipped};
 
-    /// Limit of every wait.
+    /// Maximum time of every wait.
     const LONG_ENOUGH: Duration = Duration::from_secs(20);
     /// Time between two reads of the objects that a run holds.
     const LOOK: Duration = Duration::from_millis(100);
-    /// Duration of a run that ends in another way; longer than anything here takes.
+    /// Duration of a run that a signal ends. It is longer than any test.
     const FOR_GOOD: &str = "600s";
-    /// File with the wake-up latency that idle CPUs must keep while processes hold it open.
+    /// File of the longest wake-up latency that idle CPUs may have. A process limits the latency
+    /// while it holds this file open.
     const LATENCY: &str = "/dev/cpu_dma_latency";
     const LATENCY_OPTION: &str = "--dma-latency 0";
 
-    /// Every command that measures, with the options that change something.
+    /// Every command that measures, with options that change something on the machine.
     const COMMANDS: [&str; 4] = [
         "osnoise -c 1 -P f:1",
         "timerlat -c 1 -P f:1 --dma-latency 0",
@@ -30,16 +31,16 @@ mod root {
         "exits",
     ];
 
-    /// Way in which a run ends.
+    /// Ways in which a run can end.
     #[derive(Debug, Clone, Copy)]
     enum End {
-        /// Its duration is over.
+        /// The duration of the run is over.
         Duration,
-        /// One signal asks for its result.
+        /// One signal asks the run for its result.
         Asked(Signal),
-        /// Three signals; the third ends it as if it caught none.
+        /// Three signals. The third ends the run as if the run did not catch signals.
         InAHurry,
-        /// SIGKILL: no line of the program runs any more.
+        /// SIGKILL. No code of the program runs afterwards.
         Killed,
     }
 
@@ -52,14 +53,15 @@ mod root {
         End::Killed,
     ];
 
-    /// Starts a run, and returns when it works, with the objects that it holds in the kernel.
+    /// Starts a run, and waits until it works. Returns the run, and the objects that the run holds
+    /// in the kernel.
     fn start(line: &str, end: End) -> (VmnoiseRun, OpenDescriptors) {
         let duration = match end {
             End::Duration => "2s",
             _ => FOR_GOOD,
         };
         let words: Vec<&str> = line.split(' ').chain(["-d", duration]).collect();
-        // Under nohup(1), SIGHUP would not end the run.
+        // If the test ran under nohup(1), SIGHUP would not end the run.
         let mut command = Command::new("env");
         command.arg("--default-signal=HUP").arg(binary());
         let run = VmnoiseRun::of(command.args(&words)).unwrap();
@@ -67,7 +69,8 @@ mod root {
         let mut before = OpenDescriptors::default();
         loop {
             let held = OpenDescriptors::by(run.pid()).unwrap();
-            // It attaches one program after the other.
+            // The run attaches its BPF programs one after the other, so two equal reads show that
+            // all are attached.
             if !held.links.is_empty() && held == before {
                 return (run, held);
             }
@@ -83,8 +86,8 @@ mod root {
             End::Duration => {}
             End::Asked(signal) => run.signal(signal).unwrap(),
             End::Killed => run.signal(Signal::KILL).unwrap(),
-            // Its first thread is held, so that one signal cannot end it. The release fails once it
-            // has ended.
+            // The first thread is held, so that one signal cannot end the run. The release of the
+            // thread fails if the run has ended.
             End::InAHurry => {
                 let let_go = hold_first_thread(pid, LONG_ENOUGH, || {
                     let is_there = run.signal(Signal::INT).is_ok();
@@ -99,7 +102,8 @@ mod root {
         assert_eq!(!reported.is_empty(), is_asked, "{reported}");
     }
 
-    /// Runs a command, ends it, and compares the machine before, during and after.
+    /// Runs a command, ends it as `end` says, and compares the machine's state before, during and
+    /// after the run.
     fn leaves_nothing(line: &str, end: End, meanwhile: impl FnOnce()) {
         let before = settings();
         let mine_before = sched_getaffinity(None).unwrap();
@@ -132,8 +136,9 @@ mod root {
         }
     }
 
-    /// A threaded group has only the polling threads, another group the whole process. In both
-    /// cases no thread is left in it, and no other process has moved.
+    /// A threaded group contains only the polling threads, and any other group contains the whole
+    /// process. In both cases, no thread may remain in the group, and no other process may have
+    /// moved.
     #[test]
     fn from_a_control_group() {
         let mine = || std::fs::read_to_string("/proc/self/cgroup").unwrap();
@@ -160,7 +165,7 @@ mod root {
         }
     }
 
-    /// The one setting that is written: another process restores it after the run.
+    /// Only this setting is written to files. Another process restores it after the run.
     #[test]
     fn with_idle_states_that_were_switched_off() {
         if !Path::new("/sys/devices/system/cpu/cpu1/cpuidle/state0").exists() {

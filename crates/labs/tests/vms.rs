@@ -1,5 +1,5 @@
-//! Several VMs with different treatments, in one run of `vmnoise exits` on a stock kernel's own
-//! kvm_amd, compared with the counts of KVM and of the scheduler.
+//! Tests one run of `vmnoise exits` for several VMs, each of which is treated in another way, on a
+//! stock kernel's own kvm_amd. Compares the result with the counts of KVM and of the scheduler.
 
 mod lab {
     use std::time::Duration;
@@ -15,9 +15,9 @@ mod lab {
     fn each_vm_has_its_own_numbers_whatever_is_done_to_it() {
         let treat =
             |steps: &str, exercise: &str| format!("lab-vmm {steps} -- {EXERCISE} {exercise}");
-        // The set-up of a guest makes 600 exits.
+        // The set-up of a guest causes 600 exits.
         let treatments = [
-            // Runs all the time, in parallel to the others.
+            // This VM runs all the time, in parallel with the others.
             format!(
                 "&& {}",
                 treat("traced start exits:5000 stop read kill", "cpuid -c 0,1")
@@ -63,7 +63,7 @@ mod lab {
 
         assert_eq!(vcpus(&exits, two).len(), 2);
         assert!(counted(vcpus(&exits, two), Some("cpuid")) > 100);
-        // The exits before its death are kept.
+        // The exits before the VMM was killed are kept.
         assert!(counted(vcpus(&exits, killed), Some("io")) > 100);
 
         let hogged_vcpu = &vcpus(&exits, hogged)[0];
@@ -72,7 +72,7 @@ mod lab {
 
         let stopped_vcpu = &vcpus(&exits, stopped)[0];
         let (stop, polled) = (stopped.all("stop")[0], stopped.all("undisturbed:1:300")[0]);
-        // It slept at least while another thread polled on its CPU, and at most until it made
+        // The vCPU slept at least while another thread polled on its CPU, and at most until it made
         // another exit.
         let (from, to) = (stop.begin_mono_ns, stopped.all("exits:100")[0].end_mono_ns);
         let least = polled.undisturbed.unwrap();
@@ -84,8 +84,8 @@ mod lab {
         let throttled_ns = share_ns(throttled_vcpu, "throttled");
         let group_ns = throttled.readings()[2].throttled_ns.unwrap();
         println!("throttled {throttled_ns} ns, its group {group_ns} ns");
-        // More than its group's time, if a CPU stayed idle after the wake-up. The whole wait is
-        // compared with the scheduler's count above.
+        // The vCPU's time may be longer than the time of its group, if a CPU stayed idle after the
+        // vCPU was woken. The comparison with the scheduler's count above covers the whole wait.
         assert!(throttled_ns > 100_000_000);
 
         let migrations = moved.readings()[1].vcpus[0].migrations;
@@ -100,7 +100,7 @@ mod lab_full {
 
     use crate::exits_judge::*;
 
-    /// Exercises with exits of different kinds, in one or two vCPUs.
+    /// Exercises with different exits, on one or two vCPUs.
     const EXERCISES: [&str; 4] = ["io -c 1", "cpuid -c 0,1", "hlt -c 0", "mmio -c 1"];
     const VMS: usize = 40;
 

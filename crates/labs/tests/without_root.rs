@@ -1,4 +1,4 @@
-//! vmnoise by a user who is not root, with the capabilities that docs/security.md names.
+//! Tests vmnoise for a user who is not root, with the capabilities that docs/security.md names.
 
 mod root {
     use std::fs;
@@ -9,10 +9,10 @@ mod root {
     use serde_json::Value;
     use vmnoise_labs::{binary, skipped};
 
-    /// The user nobody.
+    /// User ID of the user nobody.
     const NOBODY: u32 = 65534;
 
-    /// Copies the program to a folder of user nobody.
+    /// Copies the program to a folder that belongs to user nobody.
     fn program() -> (tempfile::TempDir, PathBuf) {
         let folder = tempfile::tempdir().unwrap();
         let open = fs::Permissions::from_mode(0o755);
@@ -24,7 +24,7 @@ mod root {
         (folder, program)
     }
 
-    /// Runs the program as user nobody, without groups.
+    /// Runs the program as user nobody, without supplementary groups.
     fn by_nobody(program: &Path, line: &str) -> Output {
         Command::new("setpriv")
             .args(["--reuid=65534", "--regid=65534", "--clear-groups"])
@@ -41,7 +41,7 @@ mod root {
         Ok(setcap.status()?.success())
     }
 
-    /// Returns the capabilities in docs/security.md.
+    /// Returns the capabilities that docs/security.md names.
     fn documented() -> String {
         let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/security.md");
         let page = fs::read_to_string(page).unwrap();
@@ -49,7 +49,7 @@ mod root {
         line.split_once("=ep").unwrap().0.to_owned()
     }
 
-    /// Returns whether interrupts and tasks of the host were recorded.
+    /// Returns whether the result says that interrupts and tasks of the host were recorded.
     fn witnessed(result: &Value) -> bool {
         let probe_statuses = result["rungs"].as_array().unwrap();
         let probe_status = |probe: &str| {
@@ -67,7 +67,7 @@ mod root {
     fn the_capabilities_of_the_file_do() {
         let (_folder, program) = program();
         let line = "osnoise -c 1 -d 500ms -P f:1 -o run.vmn --format json";
-        // Without the capabilities there is no real-time policy, and no probe.
+        // Without the capabilities, the program may not use a real-time policy or a probe.
         let without = by_nobody(&program, line);
         assert_eq!(without.status.code(), Some(3), "{without:?}");
         match setcap(&documented(), &program) {
@@ -87,7 +87,7 @@ mod root {
         assert_eq!(counted.status.success(), !needs_more, "{counted:?}");
         let explained = by_nobody(&program, "explain run.vmn");
         assert!(explained.status.success(), "{explained:?}");
-        // The capabilities do not open files that the caller may not open.
+        // The capabilities do not allow the program to write files that the caller may not write.
         let of_root = tempfile::tempdir().unwrap();
         let page = of_root.path().join("page.html");
         let refused = by_nobody(&program, &format!("report run.vmn -o {}", page.display()));

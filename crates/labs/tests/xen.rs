@@ -1,5 +1,5 @@
-//! The built binary in a guest of Xen: it identifies Xen, its steal time equals Xen's own count,
-//! and a sleeping Dom0 is not blamed.
+//! Tests the built binary in a guest of Xen. It must identify Xen, and its steal time must equal
+//! Xen's own count. A sleeping Dom0 must not be blamed.
 
 use serde_json::Value;
 use vmnoise_labs::bed::XenLab;
@@ -9,15 +9,16 @@ use vmnoise_labs::oracle::report;
 use vmnoise_labs::oracle::xen::{Clock, XenGap, compare, compare_latencies};
 use vmnoise_labs::oracle::xen_slop::{slop, woken};
 
-/// Best status of each probe in a guest of Xen.
+/// Probes in a guest of Xen, each with its best status.
 const BEST: [(&str, &str); 4] = [
     ("host interrupts", "tp_btf"),
     ("host tasks", "tp_btf"),
     ("steal clock of this machine", "xen_runstate by BTF offset"),
     ("steal inside activities", "sampled at begin and end"),
 ];
-/// Commands of the guest: the machine's probes, then gaps and wake-ups while Dom0 sleeps, then both
-/// while a task of Dom0 never sleeps. TIMER_SLOP prevents a period of 50 us.
+/// Commands of the guest. The first lists the machine's probes. The next two measure gaps and
+/// wake-ups while Dom0 sleeps. The others measure both while a task of Dom0 never sleeps. Because
+/// of TIMER_SLOP, the guest cannot keep a period of 50 us.
 const GUEST: [&str; 7] = [
     "vmnoise doctor --format json",
     "vmnoise osnoise -d 500ms --format json",
@@ -27,20 +28,21 @@ const GUEST: [&str; 7] = [
     "vmnoise timerlat -p 50 -d 500ms --format json",
     "lab-disturb clock",
 ];
-/// Commands of Dom0.
+/// Commands of Dom0. The disturber starts when four of the guest's commands have ended.
 const DOM0: [&str; 3] = ["lab-xen told 4", "& lab-disturb busy 0", "lab-xen waits 7"];
-/// Shortest wait that counts. Waits for a CPU take 10 ms; shorter ones are Dom0's own activity.
+/// Shortest wait that is compared, nanoseconds. Waits for a CPU take 10 ms; shorter waits are
+/// caused by Dom0's own activity.
 const WAIT_NS: u64 = 1_000_000;
-/// TIMER_SLOP of arch/x86/xen/time.c.
+/// TIMER_SLOP of arch/x86/xen/time.c, nanoseconds.
 const SLOP_NS: u64 = 100_000;
 
 fn number(value: &Value) -> u64 {
     value.as_u64().unwrap_or_else(|| panic!("{value}"))
 }
 
-/// Asserts that the guest's steal time equals Xen's waits. They are equal to the nanosecond, by the
-/// one clock of both, if the vCPU was preempted. If it slept and was woken, or its wait began
-/// before the wake-up was due, records of the same run give the bounds.
+/// Asserts that the guest's steal time equals Xen's waits. If the vCPU was preempted, both are
+/// equal to the nanosecond, because both come from the same clock. If the vCPU slept and was woken,
+/// or its wait began before the wake-up was due, records of the same run give bounds.
 fn assert_reported_by_xen(compared: &[XenGap]) {
     let sum = |of: fn(&XenGap) -> u64| compared.iter().map(of).sum::<u64>();
     let [steal_ns, least_ns, most_ns] = [
@@ -111,8 +113,8 @@ mod virtual_time {
         println!("Dom0 asleep: {stolen_ns} ns stolen of {runtime_ns} ns");
         assert!(stolen_ns * 100 < runtime_ns, "{cpu}");
 
-        // A timer fires at the earliest one slop after it was armed, and the next one is armed only
-        // after that.
+        // A timer fires at the earliest one TIMER_SLOP after it was armed. The next timer is armed
+        // only after that.
         let cpu = &punctual["cpus"][0];
         let latency_ns = number(&cpu["user"]["mean_ns"]) * number(&cpu["count"]);
         let stolen_ns = number(&cpu["shares_ns"]["steal"]);
@@ -126,15 +128,15 @@ mod virtual_time {
 
         let compared = compare(trace, waits, clock, WAIT_NS).unwrap();
         let steal_ns: u64 = compared.iter().map(|it| it.steal_ns).sum();
-        // The two share one CPU, and each is due half of it.
+        // The guest and Dom0 share one CPU, and each should get half of it.
         assert!(steal_ns > 100_000_000, "{trace}");
-        // The rest of the first wait began before the measurement.
+        // The first wait is left out, because it began before the measurement.
         assert_reported_by_xen(&compared[1..]);
 
         let compared = compare_latencies(&late, waits, clock, WAIT_NS).unwrap();
         let worst = late["cpus"][0]["worst"].as_array().unwrap();
-        // Each of the latest wake-ups is late by a wait, also if the wait came before its task had
-        // armed its timer.
+        // Each listed wake-up was delayed by a wait. This is also true if the wait began before the
+        // task had armed its timer.
         assert_eq!(compared.len(), worst.len(), "{late}");
         assert_reported_by_xen(&compared);
     }

@@ -1,21 +1,21 @@
-//! Compact store of lengths: there may be tens of millions, and hardly any is longer than four
-//! seconds.
+//! Compact store of durations in nanoseconds. There may be tens of millions of durations, and
+//! hardly any is longer than four seconds.
 
 use std::collections::HashMap;
 
-/// Stands for a long length.
+/// Marks a duration in `short` that does not fit in 32 bits; `long` has its value.
 const LONG: u32 = u32::MAX;
 
-/// Any number of lengths, with four bytes each.
+/// Any number of durations. Nearly all of them need only four bytes.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Lengths {
     short: Vec<u32>,
-    /// Long lengths, by their indexes.
+    /// Durations that do not fit in 32 bits, by their index in `short`.
     long: HashMap<usize, u64>,
 }
 
 impl Lengths {
-    /// Adds a length in nanoseconds.
+    /// Appends a duration in nanoseconds.
     pub(crate) fn push(&mut self, ns: u64) {
         let short = u32::try_from(ns).unwrap_or(LONG);
         if short == LONG {
@@ -24,7 +24,7 @@ impl Lengths {
         self.short.push(short);
     }
 
-    /// Returns the length at this index, in nanoseconds.
+    /// Returns the duration at this index, in nanoseconds.
     pub(crate) fn at(&self, place: usize) -> u64 {
         match self.short[place] {
             LONG => self.long[&place],
@@ -32,7 +32,7 @@ impl Lengths {
         }
     }
 
-    /// Returns all lengths in their order.
+    /// Returns all durations, in the order in which they were appended.
     pub(crate) fn iter(&self) -> impl Iterator<Item = u64> {
         (0..self.short.len()).map(|place| self.at(place))
     }

@@ -2,9 +2,9 @@
 //!
 //! - the least time that a CPU left to its task in any window
 //! - whether tasks meet their deadlines with that time
-//! - the slowdown of a program whose ranks wait for the slowest
+//! - the slowdown of a parallel program whose ranks wait for the slowest rank
 //!
-//! Pure: no I/O, no clock. All times are nanoseconds.
+//! This crate does no I/O and reads no clock. All times are in nanoseconds.
 
 #![forbid(unsafe_code)]
 

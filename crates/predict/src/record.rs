@@ -1,4 +1,4 @@
-//! Time that was taken from one CPU, gap by gap.
+//! Time that culprits took from one CPU, gap by gap.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -10,18 +10,18 @@ use crate::lengths::Lengths;
 use crate::taken::TakenTime;
 use crate::unseen::{Stretches, Unseen};
 
-/// Culprit: a share, and a name if it is known.
+/// A culprit: its share of lost time, and its name if known.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct RecordCulprit {
-    /// Share of its time.
+    /// Share to which the time of the culprit belongs.
     pub share: Share,
-    /// Name; `None` without a name (steal, residual).
+    /// Name of the culprit; `None` if it has no name (steal time, residual).
     pub name: Option<String>,
 }
 
 impl RecordCulprit {
-    /// Returns the culprit without the number after its name: `stress-ng:4711` is `stress-ng` on
-    /// each host, but has another number there.
+    /// Returns the culprit without the number at the end of its name. The number differs between
+    /// hosts: `stress-ng:4711` becomes `stress-ng`.
     pub fn whatever_number(&self) -> RecordCulprit {
         let name = self
             .name
@@ -46,27 +46,28 @@ impl fmt::Display for RecordCulprit {
     }
 }
 
-/// Time of a culprit in a run.
+/// Time that one culprit took in a run.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct TakenBy {
-    /// Total time, in nanoseconds.
+    /// Total time that the culprit took, in nanoseconds.
     pub total_ns: u64,
-    /// Most time in one gap, in nanoseconds.
+    /// Largest time that the culprit took in one gap, in nanoseconds.
     pub most_ns: u64,
-    /// Number of gaps with such time.
+    /// Number of gaps in which the culprit took time.
     pub gaps: u64,
 }
 
-/// Run of one CPU, stored by columns, because a run may have ten million gaps.
+/// All gaps of one CPU in a run. The data are stored by columns, because a run may have ten million
+/// gaps.
 #[derive(Debug, Clone)]
 pub struct CpuRecord {
-    /// Number of the CPU, or of the vCPU.
+    /// Number of the CPU, or of the vCPU if a host recorded.
     pub cpu: u32,
     from_ns: u64,
     to_ns: u64,
     begins_ns: Vec<u64>,
     lengths_ns: Vec<u64>,
-    /// End of the parts of each gap in `who` and `part_ns`.
+    /// For each gap, the index in `who` and `part_ns` after its last part.
     part_ends: Vec<u32>,
     who: Vec<u32>,
     part_ns: Lengths,
@@ -76,7 +77,7 @@ pub struct CpuRecord {
 }
 
 impl CpuRecord {
-    /// Returns an empty run of this CPU.
+    /// Returns a record of this CPU without gaps.
     pub fn new(cpu: u32) -> CpuRecord {
         CpuRecord {
             cpu,
@@ -93,7 +94,7 @@ impl CpuRecord {
         }
     }
 
-    /// Returns the number of a culprit. New culprits get the next number.
+    /// Returns the number of this culprit in the record. A new culprit gets the next free number.
     ///
     /// # Panics
     /// If there are more than 2^32 culprits.
@@ -107,9 +108,10 @@ impl CpuRecord {
         place
     }
 
-    /// Adds the next gap, CLOCK_MONOTONIC in nanoseconds, with the time of each culprit in it.
-    /// These times add up to no more than the gap's length. If the gap begins before the last one
-    /// ends, only its part after that end is kept.
+    /// Appends the next gap. `begin_ns` is CLOCK_MONOTONIC. Each element of `parts` is a culprit's
+    /// number and the time that it took, in nanoseconds. These times add up to no more than
+    /// `length_ns`. If the gap begins before the end of the last gap, only its part after that end
+    /// is kept.
     ///
     /// # Panics
     /// If there are more than 2^32 parts.
@@ -127,8 +129,9 @@ impl CpuRecord {
         self.part_ends.push(parts);
     }
 
-    /// Sets the begin and the end of the measured time, CLOCK_MONOTONIC in nanoseconds. A gap that
-    /// reaches beyond them extends it.
+    /// Sets the begin and the end of the measured time, CLOCK_MONOTONIC in nanoseconds. If a gap
+    /// begins before or ends after the measured time, the measured time is extended to contain the
+    /// gap.
     pub fn measured(&mut self, from_ns: u64, to_ns: u64) {
         self.from_ns = self
             .begins_ns
@@ -137,14 +140,15 @@ impl CpuRecord {
         self.to_ns = to_ns.max(self.last_end_ns()).max(self.from_ns);
     }
 
-    /// Adds an interval of the run with its unobserved time, in nanoseconds of CLOCK_MONOTONIC. If
-    /// the interval begins before the last one ends, it is shortened to begin there.
+    /// Appends an interval of the run, CLOCK_MONOTONIC in nanoseconds, in which `unseen_ns` were
+    /// not observed. If the interval begins before the end of the last interval, it is shortened to
+    /// begin at that end.
     pub fn unseen_in(&mut self, from_ns: u64, to_ns: u64, unseen_ns: u64) {
         self.stretches.push(from_ns, to_ns, unseen_ns);
     }
 
-    /// Returns the unobserved time, `in_all_ns` in total. Time that belongs to none of the
-    /// intervals may be anywhere in the run.
+    /// Returns the unobserved time of the run. `in_all_ns` is its total. The part of the total that
+    /// exceeds the sum of all intervals may lie anywhere in the run.
     pub fn unseen(&self, in_all_ns: u64) -> Unseen<'_> {
         self.stretches.within(self.from_ns, self.to_ns, in_all_ns)
     }
@@ -154,7 +158,7 @@ impl CpuRecord {
         last.map_or(0, |(begin_ns, length_ns)| begin_ns + length_ns)
     }
 
-    /// Returns the length of the measured time, in nanoseconds.
+    /// Returns the duration of the measured time, in nanoseconds.
     pub fn span_ns(&self) -> u64 {
         self.to_ns - self.from_ns
     }
@@ -169,12 +173,13 @@ impl CpuRecord {
         self.begins_ns.len()
     }
 
-    /// Returns all culprits, by their numbers.
+    /// Returns all culprits. The index of a culprit is its number.
     pub fn culprits(&self) -> &[RecordCulprit] {
         &self.culprits
     }
 
-    /// Returns the time of each culprit, in nanoseconds, by their numbers.
+    /// Returns the total time of each culprit, in nanoseconds. The index is the number of the
+    /// culprit.
     pub fn totals_ns(&self) -> Vec<u64> {
         let mut totals_ns = vec![0_u64; self.culprits.len()];
         for (who, ns) in self.who.iter().zip(self.part_ns.iter()) {
@@ -183,7 +188,8 @@ impl CpuRecord {
         totals_ns
     }
 
-    /// Returns the culprits in a window with their times, in nanoseconds; the largest first.
+    /// Returns the owners of taken time in a window, each with its time in nanoseconds, largest
+    /// first.
     pub fn taken_in(&self, begin_ns: u64, length_ns: u64) -> Vec<(HadBy, u64)> {
         let end_ns = begin_ns.saturating_add(length_ns);
         let first = self.begins_ns.partition_point(|it| *it <= begin_ns);
@@ -214,7 +220,7 @@ impl CpuRecord {
         taken
     }
 
-    /// Returns the time of each culprit in the run, by their numbers.
+    /// Returns the time of each culprit in the run. The index is the number of the culprit.
     pub fn by_culprit(&self) -> Vec<TakenBy> {
         let mut by_culprit = vec![TakenBy::default(); self.culprits.len()];
         for (who, ns) in self.who.iter().zip(self.part_ns.iter()) {
@@ -226,13 +232,13 @@ impl CpuRecord {
         by_culprit
     }
 
-    /// Returns all taken time.
+    /// Returns the taken time of all culprits.
     pub fn taken(&self) -> TakenTime<'_> {
         self.with_taken(None)
     }
 
-    /// Returns the time of some culprits, as if the others had taken nothing. Where in a gap this
-    /// time was is unknown.
+    /// Returns the time of the culprits for which `is_counted` returns `true`, as if all other
+    /// culprits had taken nothing. The position of this time within a gap is unknown.
     pub fn taken_by(&self, is_counted: impl Fn(&RecordCulprit) -> bool) -> TakenTime<'_> {
         let counted: Vec<bool> = self.culprits.iter().map(is_counted).collect();
         let mut from = 0;
@@ -253,18 +259,19 @@ impl CpuRecord {
     }
 }
 
-/// Owner of time in a window.
+/// Owner of taken time in a window.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum HadBy {
-    /// Culprit with this number.
+    /// The culprit with this number.
     Culprit(u32),
-    /// Several culprits of a gap that the window cuts. Which parts of the gap they had is unknown;
-    /// this one had most of the gap.
+    /// One of several culprits of a gap that an edge of the window cuts. It is unknown which part
+    /// of the gap each of them had. The number is that of the culprit with most time in the whole
+    /// gap.
     Cut(u32),
 }
 
 impl HadBy {
-    /// Returns the culprit that had all of the time, or most of it.
+    /// Returns the number of the culprit that had all of the time, or that had most of the cut gap.
     pub fn who(self) -> u32 {
         match self {
             HadBy::Culprit(who) | HadBy::Cut(who) => who,

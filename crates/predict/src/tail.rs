@@ -1,64 +1,67 @@
-//! Longest value among more values than were seen: a tail is fitted to the largest values, and a
-//! test may reject it.
+//! Extrapolates the longest value of more values than were recorded. It fits a tail to the largest
+//! values, and a test may reject the fit.
 //!
 //! Sources:
 //!
 //! - The generalized Pareto distribution for values above a threshold: Pickands, "Statistical
 //!   inference using extreme order statistics", Annals of Statistics 3 (1975).
-//! - Its fit by the likelihood, which has hardly any bias for any shape: Zhang and Stephens, "A new
+//! - The fit by the likelihood, which has hardly any bias for any shape: Zhang and Stephens, "A new
 //!   and efficient estimation method for the generalized Pareto distribution", Technometrics 51
 //!   (2009).
-//! - The test, with the statistic of Anderson and Darling, which rejects below 10 %: Choulakian and
-//!   Stephens, "Goodness-of-fit tests for the generalized Pareto distribution", Technometrics 43
-//!   (2001). The distribution of the statistic is found by drawing from the fit and fitting again.
+//! - The test with the statistic of Anderson and Darling, which rejects a fit if p is below 10 %:
+//!   Choulakian and Stephens, "Goodness-of-fit tests for the generalized Pareto distribution",
+//!   Technometrics 43 (2001). The distribution of the statistic comes from samples of the fit,
+//!   which are fitted again.
 
-/// Least number of peaks; any tail fits fewer.
+/// Minimum number of peaks. To fewer peaks, any tail would fit.
 const LEAST_PEAKS: usize = 50;
-/// Largest number of peaks. It gives the shape to a tenth. More peaks would include values that are
-/// not in the tail yet.
+/// Maximum number of peaks. With this number, the error of the shape is about a tenth. More peaks
+/// would include values that do not belong to the tail.
 const MOST_PEAKS: usize = 200;
-/// Number of the largest values that a fit needs: the peaks, and the value below them.
+/// Number of the largest values that a fit needs: the peaks, and the value below the peaks.
 pub const LARGEST: usize = MOST_PEAKS + 1;
-/// One value in this many is a peak.
+/// One value in this number of values is a peak.
 const ONE_IN: u64 = 10;
-/// Number of draws of the test.
+/// Number of samples that the test of a fit draws.
 const DRAWS: usize = 199;
-/// Least p of an accepted fit. Nine of ten correct fits reach it.
+/// Smallest p at which the fit is accepted. Nine of ten correct fits reach it.
 const LEAST_P: f64 = 0.1;
-/// Least shape at which values have no variance. Values that were not seen then decide the longest
-/// of more values.
+/// Smallest shape at which the distribution has no variance. Then values that were not recorded
+/// decide the longest of more values.
 const HEAVY_SHAPE: f64 = 0.5;
-/// Least p at which a heavy tail counts as possible.
+/// Smallest p at which a tail with [`HEAVY_SHAPE`] or more counts as possible.
 const LEAST_P_OF_HEAVY: f64 = 0.01;
 /// Euler's constant: the mean of the standard Gumbel distribution.
 const EULER: f64 = 0.577_215_664_901_532_9;
 
-/// Tail that was fitted to independent values. Its statements about values above the seen ones are
-/// extrapolation.
+/// Tail of a distribution, fitted to independent values. Results for values above the recorded
+/// values are an extrapolation.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Tail {
-    /// Threshold in nanoseconds; values above it are peaks.
+    /// Threshold in nanoseconds. Values above the threshold are peaks.
     pub threshold_ns: f64,
-    /// Shape. A tail with a negative shape ends. From 0.5 on it has no variance, from 1 on no mean.
+    /// Shape of the distribution. With a negative shape, the tail has a largest value. From 0.5 on
+    /// the distribution has no variance, from 1 on no mean.
     pub shape: f64,
-    /// Scale in nanoseconds.
+    /// Scale of the distribution, in nanoseconds.
     pub scale_ns: f64,
-    /// Number of values.
+    /// Number of all values, not only of the peaks.
     pub values: u64,
-    /// Number of peaks.
+    /// Number of values above the threshold.
     pub peaks: usize,
     p: f64,
 }
 
 impl Tail {
-    /// Fits a tail to the largest tenth of these values, at least 50 and at most 200 of them.
-    /// `None` if there are fewer, or they are equal.
+    /// Fits a tail to the largest tenth of these values, but to at least 50 and at most 200 values.
+    /// Returns `None` if there are fewer values, or too many are equal.
     pub fn fit(values_ns: &[u64]) -> Option<Tail> {
         Tail::fit_largest(values_ns.len() as u64, values_ns)
     }
 
-    /// Fits a tail as [`Tail::fit`] does. `largest_ns` are the largest [`LARGEST`] or more of
-    /// `values` values.
+    /// Fits a tail like [`Tail::fit`] to values of which only the largest are given. `values` is
+    /// the number of all values. `largest_ns` has at least the [`LARGEST`] largest values, in
+    /// nanoseconds.
     pub fn fit_largest(values: u64, largest_ns: &[u64]) -> Option<Tail> {
         // A value of 0 is neither a peak nor a threshold.
         let largest_ns = largest_ns.iter().copied().filter(|ns| *ns > 0);
@@ -84,35 +87,38 @@ impl Tail {
         })
     }
 
-    /// Returns the probability that peaks of this distribution fit worse than the seen ones.
+    /// Returns the probability that random peaks of this distribution fit worse than the recorded
+    /// peaks.
     pub fn p_value(&self) -> f64 {
         self.p
     }
 
-    /// Whether the test accepts the fit. Otherwise nothing may be extrapolated.
+    /// Returns whether the test accepts the fit. If not, nothing may be extrapolated.
     pub fn fits(&self) -> bool {
         self.p >= LEAST_P
     }
 
-    /// Whether values may have no variance. No number of values then shows their mean.
+    /// Returns whether the distribution may have no variance. Then no number of values gives a
+    /// reliable mean.
     pub fn is_heavy(&self) -> bool {
         self.shape >= HEAVY_SHAPE && self.p >= LEAST_P_OF_HEAVY
     }
 
     /// Returns the value, in nanoseconds, that a fraction `p` of all values does not exceed; `None`
-    /// if it is below the threshold.
+    /// if the value is below the threshold.
     pub fn quantile_ns(&self, p: f64) -> Option<f64> {
         let above = (1.0 - p) / self.fraction_of_peaks();
         (above <= 1.0).then(|| self.threshold_ns + self.pareto().exceeded_by(above))
     }
 
-    /// Returns the expected largest of this number of values, in nanoseconds. `None` if it is less
-    /// than the number of seen values, or if the shape is 0.5 or more.
+    /// Returns the expected largest of `values` values, in nanoseconds. Returns `None` if `values`
+    /// is less than the number of recorded values, or if the shape is 0.5 or more.
     pub fn expected_max_ns(&self, values: f64) -> Option<f64> {
         if values < self.values as f64 || self.shape >= HEAVY_SHAPE {
             return None;
         }
-        // The number of peaks among many values is Poisson distributed, and practically never 0.
+        // The number of peaks among many values has a Poisson distribution, and is practically
+        // never 0.
         let peaks = values * self.fraction_of_peaks();
         let Pareto { shape, scale } = self.pareto();
         let excess_ns = if shape.abs() < 1e-6 {
@@ -143,8 +149,8 @@ struct Pareto {
 }
 
 impl Pareto {
-    /// Fits ascending values by their likelihood, as Zhang and Stephens do: as the mean of
-    /// candidates for -shape / scale, each weighted by its likelihood.
+    /// Fits a distribution to ascending values, with the method of Zhang and Stephens. It computes
+    /// the mean of several candidates for -shape / scale, each weighted by its likelihood.
     fn fit(excesses: &[f64]) -> Option<Pareto> {
         let count = excesses.len() as f64;
         let weighed = candidates(excesses)?.into_iter().map(|candidate| {
@@ -166,7 +172,7 @@ impl Pareto {
         (scale.is_finite() && scale > 0.0).then_some(Pareto { shape, scale })
     }
 
-    /// Draws this number of values, ascending.
+    /// Returns this number of random values of the distribution, ascending.
     fn drawn(&self, count: usize, random: &mut fastrand::Rng) -> Vec<f64> {
         // The argument is above 0 and at most 1.
         let drawn = (0..count).map(|_| self.exceeded_by(1.0 - random.f64()));
@@ -175,7 +181,8 @@ impl Pareto {
         drawn
     }
 
-    /// Returns the fraction above this excess; 0 beyond the end of the distribution.
+    /// Returns the fraction of values above this excess; 0 above the largest value of the
+    /// distribution.
     fn above(&self, excess: f64) -> f64 {
         if self.shape.abs() < 1e-9 {
             return (-excess / self.scale).exp();
@@ -187,7 +194,7 @@ impl Pareto {
         base.powf(-1.0 / self.shape)
     }
 
-    /// Returns the excess that this fraction exceeds.
+    /// Returns the excess that this fraction of values exceeds.
     fn exceeded_by(&self, fraction: f64) -> f64 {
         if self.shape.abs() < 1e-9 {
             return -self.scale * fraction.ln();
@@ -209,8 +216,8 @@ impl Pareto {
         -count - sum / count
     }
 
-    /// Returns how often values of this distribution, fitted in the same way, are farther from
-    /// their fit.
+    /// Returns the probability that random values of this distribution have a larger distance to
+    /// their own fit than `excesses` have to this distribution.
     fn p_value(&self, excesses: &[f64]) -> f64 {
         let distance = self.distance(excesses);
         // A fixed seed makes the result reproducible.
@@ -225,12 +232,12 @@ impl Pareto {
     }
 }
 
-/// Returns candidates for -shape / scale of ascending values. All are below 1 / largest, so each of
-/// these tails contains all values.
+/// Returns candidates for -shape / scale of ascending values; `None` without values. All candidates
+/// are below 1 / largest value, so each of these tails contains all values.
 fn candidates(excesses: &[f64]) -> Option<Vec<f64>> {
     let count = excesses.len() as f64;
     let largest = *excesses.last()?;
-    // The first quartile stands for the scale.
+    // The first quartile is an estimate of the scale.
     let quartile = excesses[((count / 4.0 + 0.5) as usize).saturating_sub(1)];
     let number = 20 + count.sqrt() as usize;
     let candidates = (1..=number).map(|nth| {
@@ -240,7 +247,7 @@ fn candidates(excesses: &[f64]) -> Option<Vec<f64>> {
     Some(candidates.collect())
 }
 
-/// Returns the likeliest shape for this -shape / scale.
+/// Returns the most likely shape for this value of -shape / scale.
 fn shape_by(candidate: f64, excesses: &[f64]) -> f64 {
     let logs = excesses.iter().map(|it| (-candidate * it).ln_1p());
     logs.sum::<f64>() / excesses.len() as f64
@@ -256,21 +263,21 @@ mod tests {
         values.map(|it| it.round() as u64).collect()
     }
 
-    /// An exponential distribution has a tail of shape 0, and its largest of n values is scale *
-    /// (ln n + Euler's constant) on average.
+    /// An exponential distribution has a tail of shape 0. The largest of n values is on average the
+    /// scale times (ln n + Euler's constant).
     #[test]
     fn the_largest_of_more_exponential_values_is_where_theory_has_it() {
         let mean_ns = 1e6;
         let values = drawn(10_000, 7, |above| -mean_ns * above.ln());
         let tail = Tail::fit(&values).unwrap();
         assert_eq!((tail.values, tail.peaks), (10_000, 200));
-        // The standard error of the shape by the likelihood is (1 + shape) / sqrt(n) = 1 /
-        // sqrt(200). Four of these are 0.28.
+        // The standard error of the likelihood fit of the shape is (1 + shape) / sqrt(n) = 1 /
+        // sqrt(200). Four standard errors are 0.28.
         assert!(tail.shape.abs() < 0.28, "{tail:?}");
         let theory = mean_ns * (1e6_f64.ln() + EULER);
         let found = tail.expected_max_ns(1e6).unwrap();
-        // The largest is ln 50 + (20,000^shape * Gamma(1 - shape) - 1) / shape means: 14.4 for a
-        // shape of 0, 7.2 for -0.28, and 74 for 0.28.
+        // The largest is ln 50 + (20,000^shape * Gamma(1 - shape) - 1) / shape times the mean: 14.4
+        // for a shape of 0, 7.2 for -0.28, and 74 for 0.28.
         assert!((0.5..5.2).contains(&(found / theory)), "{found} {theory}");
         let p99 = tail.quantile_ns(0.99).unwrap();
         let theory = mean_ns * 100_f64.ln();
@@ -284,17 +291,17 @@ mod tests {
         // P(X > x) = x^-4 has the shape 1/4.
         let values = drawn(10_000, 8, |above| 1e6 * above.powf(-0.25));
         let tail = Tail::fit(&values).unwrap();
-        // The bound is two standard errors, (1 + shape) / sqrt(200) each.
+        // The allowed error is two standard errors of (1 + shape) / sqrt(200) each.
         assert!((tail.shape - 0.25).abs() < 0.18, "{tail:?}");
         // The largest of n Pareto values is n^(1/4) * Gamma(3/4) on average.
         let theory = 1e6 * 1e6_f64.powf(0.25) * libm::tgamma(0.75);
         let found = tail.expected_max_ns(1e6).unwrap();
-        // It is 1 + (20,000^shape * Gamma(1 - shape) - 1) / (4 shape) thresholds: 14.6 for 0.25,
-        // 4.9 for 0.07, and 66 for 0.43.
+        // The result is 1 + (20,000^shape * Gamma(1 - shape) - 1) / (4 shape) times the threshold:
+        // 14.6 for a shape of 0.25, 4.9 for 0.07, and 66 for 0.43.
         assert!((0.33..4.6).contains(&(found / theory)), "{found} {theory}");
     }
 
-    /// If values have no variance, values that were not seen decide.
+    /// If the distribution has no variance, values that were not recorded decide the longest value.
     #[test]
     fn what_rests_on_values_that_were_not_seen_is_not_extrapolated() {
         let heavy = |alpha: f64| {
@@ -306,16 +313,17 @@ mod tests {
             });
             tails.count()
         };
-        // The shape is 0.77. 0.5 is 2.2 standard errors of 0.125 below, so one or two of 100 fits
-        // are below 0.5, and the test rejects one. Binomial with p = 0.03: at most seven in 98 of
-        // 100 tries, and four deviations are 10.
+        // The shape is 0.77. A fitted shape of 0.5 is 2.2 standard errors of 0.125 below. So one or
+        // two of 100 fits are below 0.5, and the test rejects one more. With p = 0.03, a binomial
+        // number is at most seven in 98 of 100 tries, and four deviations are 10.
         assert!(heavy(1.3) >= 90, "{}", heavy(1.3));
-        // The shape is 0.25. 0.5 is 2.8 standard errors of 0.088 above: p = 0.003, and at most four
-        // in 99.9 of 100 tries.
+        // The shape is 0.25. A fitted shape of 0.5 is 2.8 standard errors of 0.088 above. With p =
+        // 0.003, a binomial number is at most four in 99.9 of 100 tries.
         assert!(heavy(4.0) <= 4, "{}", heavy(4.0));
     }
 
-    /// The peaks are of two kinds, and the long ones are all alike: no such tail.
+    /// The peaks are of two kinds, and all long peaks are alike. No generalized Pareto distribution
+    /// fits.
     #[test]
     fn what_is_no_such_tail_is_refused() {
         let mut values = drawn(9_900, 9, |above| -1e5 * above.ln());
@@ -324,10 +332,11 @@ mod tests {
         assert!(!tail.fits(), "{tail:?}");
     }
 
-    /// One value lies far beyond a tail that ends.
+    /// One value lies far above the largest value of a tail with negative shape.
     #[test]
     fn a_tail_that_ends_below_what_was_seen_is_refused() {
-        // The largest 200 values are evenly spaced, and one value is three times as far up.
+        // The largest 200 values are evenly spaced, except one that is three times as far above the
+        // threshold.
         let mut values: Vec<u64> = (0..9_000).collect();
         values.extend((0..1_000).map(|nth| 10_000 + nth * 1_000));
         values.push(1_340_000);
@@ -343,8 +352,8 @@ mod tests {
             !Tail::fit(&values).unwrap().fits()
         });
         let refused = refused.count();
-        // Binomial with n = 200, p = 0.1: mean 20, deviation 4.2; the bounds are five deviations
-        // away.
+        // The number is binomial with n = 200 and p = 0.1: its mean is 20, and its standard
+        // deviation is 4.2. The bounds are five deviations away.
         assert!((1..=41).contains(&refused), "{refused}");
     }
 

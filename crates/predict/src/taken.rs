@@ -1,12 +1,13 @@
-//! Time that was taken from one run of a CPU, for searches over windows.
+//! Time that was taken in one run of a CPU, prepared for searches over windows.
 
 use std::ops::Range;
 use std::sync::Arc;
 
-/// Number of consecutive gaps whose sum is kept, so that a search need not visit each gap.
+/// Number of consecutive gaps in a block. The taken time of each block is summed in advance, so
+/// that a search need not visit each gap.
 pub(crate) const BLOCK: usize = 16;
 
-/// Time taken in each gap of a run: all of the gap, or a part.
+/// Time that was taken in each gap of a run: the whole gap, or a part of the gap.
 #[derive(Debug, Clone)]
 pub struct TakenTime<'a> {
     pub(crate) from_ns: u64,
@@ -14,13 +15,14 @@ pub struct TakenTime<'a> {
     pub(crate) begins_ns: &'a [u64],
     pub(crate) lengths_ns: &'a [u64],
     taken_ns: Option<Arc<Vec<u64>>>,
-    /// Time taken before each block, and before the end.
+    /// For each block, the time that was taken before the block; the last entry is the total.
     sums_ns: Arc<Vec<u64>>,
 }
 
 impl<'a> TakenTime<'a> {
-    /// Takes gaps in ascending order that do not overlap, and the begin and the end of the run.
-    /// `taken_ns` has the time taken in each gap; `None` if all of each gap was taken.
+    /// Creates a value from the begin and the end of the run, and from gaps that are ascending and
+    /// do not overlap. `taken_ns` is the time taken in each gap; `None` if all of each gap was
+    /// taken.
     pub(crate) fn new(
         (from_ns, to_ns): (u64, u64),
         (begins_ns, lengths_ns): (&'a [u64], &'a [u64]),
@@ -45,7 +47,7 @@ impl<'a> TakenTime<'a> {
 }
 
 impl TakenTime<'_> {
-    /// Returns the time taken in each gap, in nanoseconds; no more than the gap's length.
+    /// Returns the time taken in each gap, in nanoseconds. It is at most the gap's length.
     pub(crate) fn taken_ns(&self) -> &[u64] {
         match &self.taken_ns {
             Some(taken_ns) => &taken_ns[..self.begins_ns.len()],
@@ -72,7 +74,8 @@ impl TakenTime<'_> {
         }
     }
 
-    /// Returns its first part. If a gap would be cut, the part ends before that gap.
+    /// Returns the first fraction `part` of the run. If a gap would be cut, the result ends before
+    /// that gap.
     pub(crate) fn first(&self, part: f64) -> Self {
         let end_ns = self.from_ns + (self.span_ns() as f64 * part.clamp(0.0, 1.0)) as u64;
         let gaps = self
@@ -95,12 +98,12 @@ impl TakenTime<'_> {
         self.lengths_ns = &self.lengths_ns[..gaps];
     }
 
-    /// Returns the length of the run, in nanoseconds.
+    /// Returns the duration of the run, in nanoseconds.
     pub fn span_ns(&self) -> u64 {
         self.to_ns - self.from_ns
     }
 
-    /// Returns the total time taken, in nanoseconds.
+    /// Returns the time taken in all gaps, in nanoseconds.
     pub fn total_ns(&self) -> u64 {
         self.in_gaps_ns(0..self.begins_ns.len())
     }

@@ -1,15 +1,17 @@
-//! Time of a run in which the CPU was not observed. Time that was taken then is in no gap.
+//! Time of a run in which the CPU was not observed. Time that was taken during this time is in no
+//! gap.
 //!
-//! The polling thread observes nothing while it writes a gap down. It counts for how long, and
-//! vmnoise reads the counters now and then. Between two readings it is unknown when that time was.
-//! So a window may have had all of the unobserved time of each interval that it touches.
+//! A polling thread observes nothing while it records a gap. A counter sums this unobserved time,
+//! and vmnoise reads the counter now and then. Between two readings, the position of the unobserved
+//! time is unknown. So a window may contain all unobserved time of each interval that the window
+//! touches.
 
 use std::sync::Arc;
 
 use crate::supply::worst_window;
 use crate::taken::TakenTime;
 
-/// Consecutive intervals, each with its unobserved time.
+/// Consecutive intervals, each with its amount of unobserved time.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Stretches {
     begins_ns: Vec<u64>,
@@ -39,23 +41,23 @@ impl Stretches {
     }
 }
 
-/// Unobserved time of a run.
+/// Unobserved time of one run.
 #[derive(Debug, Clone)]
 pub struct Unseen<'a> {
     located: TakenTime<'a>,
-    /// Time that belongs to no known interval.
+    /// Unobserved time that belongs to no known interval, in nanoseconds.
     anywhere_ns: u64,
 }
 
 impl Unseen<'_> {
-    /// Returns the total, in nanoseconds.
+    /// Returns the total unobserved time, in nanoseconds.
     pub fn total_ns(&self) -> u64 {
         self.located.total_ns() + self.anywhere_ns
     }
 
     /// Returns an upper bound of the unobserved time in any window of this length, in nanoseconds.
-    /// It is computed for the next power of two, so that it is the same for many lengths, and a
-    /// search for a length ends.
+    /// The bound is computed for the next power of two. So many lengths have the same bound, and a
+    /// search for a length terminates.
     pub fn at_most_ns(&self, length_ns: u64) -> u64 {
         let span_ns = self.located.span_ns();
         let longer_ns = length_ns
@@ -65,12 +67,12 @@ impl Unseen<'_> {
         (located_ns + self.anywhere_ns).min(length_ns)
     }
 
-    /// Returns the time with known intervals, as if it had been taken.
+    /// Returns the unobserved time in known intervals, as if it had been taken.
     pub(crate) fn located(&self) -> &TakenTime<'_> {
         &self.located
     }
 
-    /// Returns the time that belongs to no known interval, in nanoseconds.
+    /// Returns the unobserved time that belongs to no known interval, in nanoseconds.
     pub(crate) fn anywhere_ns(&self) -> u64 {
         self.anywhere_ns
     }

@@ -1,5 +1,5 @@
-//! The running checksum. Arrow IPC has none, and without it a flipped bit in a time stamp would
-//! become a plausible wrong result.
+//! The running checksum of a recording. Arrow IPC has no checksum. Without one, a flipped bit in a
+//! time stamp would become a plausible wrong result.
 
 use arrow_array::{Array, RecordBatch};
 use arrow_buffer::Buffer;
@@ -12,12 +12,12 @@ pub(crate) fn of_facts(facts_json: &str) -> u32 {
     crc32fast::hash(facts_json.as_bytes())
 }
 
-/// Returns the CRC-32 of a batch, continued from the previous checksum. So it also detects a
-/// missing, doubled or swapped batch.
+/// Returns the CRC-32 of a batch, continued from the previous checksum. The checksum therefore also
+/// detects a missing, doubled or swapped batch.
 ///
-/// It covers each column in order: the validity bitmap if the column holds a null, its buffers,
-/// then its children likewise. The last buffer holds the values of the counters. Its last value is
-/// the checksum itself, which is left out.
+/// The checksum covers each column in order: the validity bitmap if the column holds a null, then
+/// the buffers of the column, then its children in the same way. The last buffer holds the values
+/// of the counters. The last of these values is the checksum itself, which is left out.
 pub(crate) fn of_batch(previous: u32, batch: &RecordBatch) -> u32 {
     let mut buffers = Vec::new();
     for column in batch.columns() {

@@ -1,8 +1,8 @@
 //! Decodes a message to a batch.
 //!
 //! Arrow's decoder trusts the positions in a message's metadata. It panics if a position is outside
-//! the body, or cuts a number in half. So the metadata is first compared with the body and the
-//! columns.
+//! the body, or cuts a number in half. Therefore this module first compares the metadata with the
+//! body and the columns.
 
 use std::collections::HashMap;
 
@@ -14,7 +14,7 @@ use arrow_schema::{ArrowError, DataType, Fields, SchemaRef};
 
 use crate::messages::Message;
 
-/// Decodes batches of one schema.
+/// Decoder of the batches of one schema.
 pub(crate) struct Decoder {
     schema: SchemaRef,
     /// Size of one value in bytes, for each buffer of a batch in the order of the buffers.
@@ -28,7 +28,7 @@ impl Decoder {
         Decoder { schema, widths }
     }
 
-    /// Returns the batch in this message, or one line with the reason why there is none.
+    /// Returns the batch in this message, or one line that says why there is no batch.
     pub fn decode(&self, message: &Message) -> Result<RecordBatch, String> {
         let header = message.header().ok_or("its metadata is not valid")?;
         let batch = header
@@ -73,7 +73,7 @@ impl Decoder {
     }
 }
 
-/// Arrow's errors may have several lines.
+/// Returns the first line of an error. Arrow's errors may have several lines.
 pub(crate) fn first_line(error: &ArrowError) -> String {
     let text = error.to_string();
     text.lines().next().unwrap_or_default().to_owned()

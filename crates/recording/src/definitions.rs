@@ -5,7 +5,7 @@ use vmnoise_events::{Event, Exit, MeasuringCommand, RunFacts, SourceId, VcpuId};
 
 use crate::limits::CPUS;
 
-/// Number of definitions so far, and the CPUs.
+/// Number of definitions so far, and the CPUs whose events are valid.
 #[derive(Debug)]
 pub(crate) struct Definitions {
     pub sources: u32,
@@ -13,7 +13,7 @@ pub(crate) struct Definitions {
     cpus: Cpus,
 }
 
-/// Reference of an event that is not defined, or is defined out of order.
+/// Reference in an event to something that is not defined, or is defined out of order.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Undefined {
     #[error("{what} {id} is out of order, {defined} are defined")]
@@ -28,13 +28,14 @@ pub(crate) enum Undefined {
     Cpu(u32),
 }
 
-/// CPUs of which events are valid.
+/// CPUs whose events are valid.
 #[derive(Debug)]
 enum Cpus {
-    /// CPUs by number, up to the last that is listed.
+    /// CPUs that the header lists. The index is the CPU's number; the vector ends with the last
+    /// listed CPU.
     Listed(Vec<bool>),
-    /// Any CPU that a machine may have: observed threads and vCPUs move, and a CPU may come online
-    /// in the meantime.
+    /// Any CPU number that a machine may have. Observed threads and vCPUs move, and a CPU may come
+    /// online during the run.
     Any,
 }
 
@@ -49,7 +50,7 @@ impl Cpus {
         let of_host = facts.host.apic_ids.iter().map(|id| &id.0);
         let listed = facts.options.cpus.iter().chain(&facts.host.allowed_cpus);
         let mut cpus = Vec::new();
-        // Only CPUs within the limits of a header; a writer does not check them.
+        // Skips CPUs beyond the limits of a header, because a writer does not check these limits.
         for &cpu in listed.chain(of_host).filter(|cpu| **cpu < CPUS) {
             let place = cpu as usize;
             if place >= cpus.len() {
@@ -75,7 +76,7 @@ impl Cpus {
 }
 
 impl Definitions {
-    /// Returns the definitions of a stream with this header.
+    /// Creates the definitions for a stream with this header.
     pub fn new(facts: &RunFacts) -> Definitions {
         Definitions {
             sources: 0,
@@ -84,7 +85,7 @@ impl Definitions {
         }
     }
 
-    /// Adds the definition in this event, or checks its references.
+    /// Adds the definition in this event, or checks the references in it.
     pub fn check(&mut self, event: &Event) -> Result<(), Undefined> {
         match event {
             Event::Source(source) => {

@@ -9,8 +9,8 @@ use vmnoise_events::ShownLine;
 use crate::definitions::Undefined;
 use crate::messages::Fault;
 
-/// Reason why a recording could not be written. After an error the recording ends at the last batch
-/// that was written completely; drop the writer.
+/// Reason why a recording could not be written. After an error, the recording ends at the last
+/// batch that was written completely. The caller should then drop the writer.
 #[derive(Debug, thiserror::Error)]
 pub enum WriteError {
     /// The file could not be created.
@@ -21,21 +21,22 @@ pub enum WriteError {
         /// Error of the kernel.
         error: io::Error,
     },
-    /// The file was created, but then refused data: a full disk, a quota.
+    /// The file was created but refused data, for example because the disk is full or a quota is
+    /// reached.
     #[error("cannot write to the recording, which is readable up to its last complete batch")]
     Io(#[from] io::Error),
-    /// An event that no reader would accept. Sources and vCPUs must be numbered in order from 0,
-    /// and defined before their first use.
+    /// No reader would accept this event. Sources and vCPUs must be numbered in order from 0, and
+    /// defined before their first use.
     #[error("{what} {id} is out of order, {defined} are defined; report this as a bug")]
     Order {
-        /// `source` or `vCPU`.
+        /// Kind of the definition: `source` or `vCPU`.
         what: &'static str,
         /// The invalid id.
         id: u32,
         /// Number of definitions of this kind in the recording so far.
         defined: u32,
     },
-    /// An event of a CPU that no reader would accept.
+    /// No reader would accept an event of this CPU.
     #[error("the header lists no CPU {cpu}; report this as a bug")]
     Cpu {
         /// Number of the CPU.
@@ -55,8 +56,8 @@ impl From<Undefined> for WriteError {
     }
 }
 
-/// Reason why a file could not be read as a recording. All batches before the fault have been
-/// returned by then.
+/// Reason why a file could not be read as a recording. The reader has already returned all batches
+/// before the fault.
 #[derive(Debug, thiserror::Error)]
 pub enum ReadError {
     /// The file could not be opened.
@@ -67,7 +68,7 @@ pub enum ReadError {
         /// Error of the kernel.
         error: io::Error,
     },
-    /// The file is something else.
+    /// The file is not a recording.
     #[error("not a vmnoise recording: {what}; name a file written with `-o`")]
     NotARecording {
         /// Apparent kind of the file.
@@ -83,8 +84,8 @@ pub enum ReadError {
         /// Newest version of the format that this crate can read.
         known: u32,
     },
-    /// The file ends inside a batch. It was cut while it was copied, the disk was full, or the
-    /// writer was killed in the middle of a write.
+    /// The file ends inside a batch. The file was cut while it was copied, the disk was full, or
+    /// the writer was killed in the middle of a write.
     #[error("the recording breaks off at byte {at}, inside batch {batch}, counted from 1; what came before was read, copy the file again if the original is longer", batch = .batches_read + 1)]
     Truncated {
         /// Number of complete batches; 0 also if the header is cut.
@@ -92,12 +93,12 @@ pub enum ReadError {
         /// Length of the file in bytes.
         at: u64,
     },
-    /// The bytes cannot come from a writer: the file is damaged.
+    /// No writer can have written these bytes, so the file is damaged.
     #[error("the recording is damaged in {part}: {what}; what came before was read, restore the file from its original", part = part(*.batch))]
     Corrupt {
         /// Number of the batch, counted from 1; 0 is the header.
         batch: u64,
-        /// The fault.
+        /// Description of the fault.
         what: String,
     },
     /// The kernel could not read the file.
@@ -111,7 +112,8 @@ pub enum ReadError {
 }
 
 impl ReadError {
-    /// Converts a fault of the framing, found after these batches and bytes.
+    /// Converts a fault of the framing to an error. `batches_read` batches and `at` bytes were read
+    /// before the fault.
     pub(crate) fn from_fault(fault: Fault, batches_read: u64, at: u64) -> ReadError {
         let corrupt = |what| ReadError::Corrupt {
             batch: batches_read + 1,

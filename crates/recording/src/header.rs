@@ -1,4 +1,4 @@
-//! Decodes the first message of a file: checks that it is a recording, and returns its facts.
+//! Decodes the first message of a file: checks that the file is a recording, and returns the facts.
 
 use std::collections::HashMap;
 
@@ -17,12 +17,12 @@ use crate::schema::{FORMAT_VERSION, keys, schema};
 pub(crate) struct Header {
     pub schema: SchemaRef,
     pub facts: RunFacts,
-    /// Checksum of the facts, from which the checksum of the batches continues.
+    /// Checksum of the facts. The checksum of the first batch continues from this value.
     pub checksum: u32,
 }
 
 impl Header {
-    /// Decodes the header; `at` is the number of bytes that were read.
+    /// Decodes the header. `at` is the number of bytes that were read so far.
     pub fn decode(first: Result<Next, Fault>, at: u64) -> Result<Header, ReadError> {
         let message = match first {
             Ok(Next::Message(message)) => message,
@@ -53,7 +53,7 @@ impl Header {
     }
 }
 
-/// Returns the version and the facts of this message, without checking them.
+/// Returns the format version and the facts in this message. The facts are not checked.
 pub(crate) fn keys_of(message: &Message) -> Option<(u32, String)> {
     let schema = decode_schema(message).ok()?;
     let facts = schema.metadata.get(keys::FACTS)?.clone();

@@ -1,5 +1,5 @@
-//! The recording: all events of a run in an Arrow IPC stream. It is flushed during the run, so a
-//! killed run can be read up to its last flush.
+//! The recording: all events of a run in an Arrow IPC stream. The writer flushes the stream during
+//! the run. The recording of a killed run can therefore be read up to the last flush.
 //!
 //! `docs/recording-format.md` describes the format for readers in any language. Batches carry a
 //! running checksum. A batch with a wrong checksum is never returned.

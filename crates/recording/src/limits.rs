@@ -3,15 +3,15 @@
 
 use vmnoise_events::RunFacts;
 
-/// Number of CPUs of one machine, and their numbers: the maximum of Linux on x86
+/// Maximum number of CPUs of one machine, and limit of CPU numbers: the maximum of Linux on x86
 /// (`NR_CPUS_RANGE_END` of arch/x86/Kconfig).
 pub(crate) const CPUS: u32 = 8_192;
-/// Number of probes: there are some twenty.
+/// Maximum number of probes; vmnoise has some twenty.
 const PROBE_STATUSES: usize = 1_024;
-/// Number of reasons of exits that may be requested: an architecture has some hundred.
+/// Maximum number of exit reasons that may be requested; an architecture has some hundred.
 const REASONS: usize = 4_096;
-/// Bytes of the facts as JSON. With the longest lists and names, in characters of four bytes, they
-/// are 15 MB.
+/// Maximum length of the facts as JSON, in bytes. With the longest lists and names, in characters
+/// of four bytes, the facts take 15 MB.
 const FACTS_BYTES: usize = 16 << 20;
 
 /// Checks that facts of this length may be parsed.
@@ -35,7 +35,7 @@ pub(crate) fn check(facts: &RunFacts) -> Result<(), String> {
     Ok(())
 }
 
-/// Checks a list of CPUs, which must ascend so that none occurs twice.
+/// Checks a list of CPU numbers. The list must ascend, so that no CPU occurs twice.
 fn cpus(what: &str, list: impl Iterator<Item = u32>) -> Result<(), String> {
     let mut least = 0;
     for cpu in list {

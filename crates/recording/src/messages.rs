@@ -1,8 +1,8 @@
 //! The framing of an Arrow IPC stream: metadata and body of one message at a time, with the
 //! position in the file.
 //!
-//! Arrow's own stream reader treats a cut stream as complete, and trusts the lengths in it. Here
-//! each length counts only as far as its bytes exist.
+//! Arrow's own stream reader treats a cut stream as complete, and trusts the lengths in the stream.
+//! This module trusts a length only as far as the file has the bytes.
 
 use std::io::{self, Read};
 
@@ -13,17 +13,17 @@ use flatbuffers::VerifierOptions;
 /// First bytes of each message.
 const CONTINUATION: [u8; 4] = [0xff; 4];
 
-/// Memory that is allocated before the bytes of a message are known to exist: more than any batch
-/// of our writer needs.
+/// Maximum memory in bytes that is allocated before the bytes of a message are known to exist. This
+/// is more than any batch of vmnoise's writer needs.
 const TRUSTED_BYTES: usize = 4 << 20;
 
-/// Longest metadata: the facts (see `limits.rs`), and the columns.
+/// Maximum length of metadata in bytes, for the facts (see `limits.rs`) and the columns.
 const METADATA_BYTES: usize = 20 << 20;
-/// Longest body. Our writer's 16,384 rows with a name of 512 bytes each are 10 MB, followed by the
-/// rows of the last totals.
+/// Maximum length of a body in bytes. The 16,384 rows of vmnoise's writer with a name of 512 bytes
+/// each take 10 MB, followed by the rows of the last totals.
 const BODY_BYTES: i64 = 64 << 20;
-/// How often parts of metadata may refer to the same bytes, on average. In our writer's metadata,
-/// only the descriptions of a table share bytes.
+/// Maximum mean number of parts of metadata that refer to the same byte. In the metadata of
+/// vmnoise's writer, only the descriptions of a table share bytes.
 const SHARED: usize = 16;
 
 /// Next element of the stream.
@@ -35,15 +35,16 @@ pub(crate) enum Next {
     EndOfFile,
 }
 
-/// One message, not yet decoded. The metadata has the form of a `Message`.
+/// One message that is not yet decoded. `metadata` encodes a `Message` of Arrow.
 pub(crate) struct Message {
     pub metadata: Vec<u8>,
     pub body: Buffer,
 }
 
 impl Message {
-    /// Returns the metadata of the message, if their size is plausible. The size must be checked
-    /// because bytes to which many parts refer would be copied many times.
+    /// Returns the decoded metadata of the message; `None` if the metadata are invalid or their
+    /// decoded size is not plausible. Bytes to which many parts refer would be copied many times,
+    /// so the size is checked.
     pub fn header(&self) -> Option<arrow_ipc::Message<'_>> {
         header(&self.metadata)
     }
@@ -73,13 +74,13 @@ impl From<io::Error> for Fault {
     }
 }
 
-/// Messages of a stream in their order.
+/// Messages of a stream, in order.
 pub(crate) struct Messages<R> {
     input: R,
     /// Number of bytes read so far.
     at: u64,
-    /// Body of the last message. If nothing else uses its memory, the next body is read into the
-    /// same memory.
+    /// Body of the last message. If nothing else uses the memory of this body, the next body is
+    /// read into it.
     last_body: Buffer,
 }
 
@@ -150,12 +151,13 @@ impl<R: Read> Messages<R> {
         Ok(found)
     }
 
-    /// Returns `bytes` bytes, or fewer if the file ends.
+    /// Reads and returns `bytes` bytes, or fewer if the file ends.
     fn take(&mut self, bytes: usize) -> io::Result<Vec<u8>> {
         self.take_into(Vec::new(), bytes)
     }
 
-    /// Like `take`, but overwrites `found`: only new memory must be cleared.
+    /// Reads like [`Self::take`], but into the memory of `found`. Only memory beyond the length of
+    /// `found` must be cleared.
     fn take_into(&mut self, mut found: Vec<u8>, bytes: usize) -> io::Result<Vec<u8>> {
         found.truncate(bytes);
         let mut read = 0;

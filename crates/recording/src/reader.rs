@@ -19,24 +19,25 @@ use crate::rows::Rows;
 /// End of a recording without faults.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RecordingEnd {
-    /// The file ends with its end marker: the writer finished.
+    /// The file ends with the end marker, so the writer finished.
     Complete,
-    /// The file ends between two batches: the writer was killed, and the file has all batches that
-    /// it flushed.
+    /// The file ends between two batches. The writer was killed, and the file has all batches that
+    /// the writer flushed.
     CutOff {
-        /// Number of batches.
+        /// Number of batches in the file.
         batches: u64,
     },
 }
 
-/// Reads a recording in one pass, with one batch in memory at a time.
+/// Reader of a recording in one pass, with one batch in memory at a time.
 pub struct RecordingReader<R: Read> {
     messages: Messages<R>,
     decoder: Decoder,
     facts: RunFacts,
     checksum: u32,
-    /// Number of batches read so far; `rows` are those of the last one.
+    /// Number of batches read so far.
     batches: u64,
+    /// Rows of the last batch.
     rows: Option<Rows>,
     definitions: Definitions,
     ending: Option<RecordingEnd>,
@@ -45,8 +46,8 @@ pub struct RecordingReader<R: Read> {
 impl RecordingReader<File> {
     /// Opens a recording and reads its header.
     ///
-    /// # Errors
-    /// [`ReadError::Open`] if the file cannot be opened, otherwise as [`new`](Reader::new).
+    /// # Errors [`ReadError::Open`] if the file cannot be opened, otherwise as
+    /// [`new`](RecordingReader::new).
     pub fn open(path: &Path) -> Result<Self, ReadError> {
         let file = File::open(path).map_err(|error| ReadError::Open {
             path: path.to_owned(),
@@ -57,10 +58,10 @@ impl RecordingReader<File> {
 }
 
 impl<R: Read> RecordingReader<R> {
-    /// Reads the header. `input` needs no buffer: it is read a batch at a time.
+    /// Creates a reader, and reads the header. `input` needs no buffer, because the reader reads
+    /// one batch at a time.
     ///
-    /// # Errors
-    /// Every kind of [`ReadError`] except [`ReadError::Open`].
+    /// # Errors Every kind of [`ReadError`] except [`ReadError::Open`].
     pub fn new(input: R) -> Result<Self, ReadError> {
         let mut messages = Messages::new(input);
         let header = Header::decode(messages.next(), messages.at())?;
@@ -105,10 +106,9 @@ impl<R: Read> RecordingReader<R> {
         }
     }
 
-    /// Passes all remaining events to `f`, in their order.
+    /// Passes all remaining events to `f`, in their order. Returns the end of the recording.
     ///
-    /// # Errors
-    /// As [`next_event`](Reader::next_event).
+    /// # Errors As [`next_event`](RecordingReader::next_event).
     pub fn for_each(&mut self, f: &mut dyn FnMut(&Event)) -> Result<RecordingEnd, ReadError> {
         let read = self.try_for_each(|event| {
             f(event);
@@ -118,18 +118,17 @@ impl<R: Read> RecordingReader<R> {
         Ok(ending)
     }
 
-    /// Passes the remaining events to `f` in their order, until it breaks off. If it does not,
-    /// returns the end of the recording.
+    /// Passes the remaining events to `f` in their order, until `f` breaks off. Returns the end of
+    /// the recording if `f` never breaks off.
     ///
-    /// # Errors
-    /// As [`next_event`](Reader::next_event).
+    /// # Errors As [`next_event`](RecordingReader::next_event).
     pub fn try_for_each<B>(
         &mut self,
         mut f: impl FnMut(&Event) -> ControlFlow<B>,
     ) -> Result<ControlFlow<B, RecordingEnd>, ReadError> {
         loop {
             while let Some(rows) = &mut self.rows {
-                // An event is large, and there are millions: each stays where it was made.
+                // An event is large, and there are millions of events, so events are not moved.
                 match &rows.next_event() {
                     Some(Ok(event)) => {
                         let checked = self.definitions.check(event);
@@ -148,10 +147,10 @@ impl<R: Read> RecordingReader<R> {
         }
     }
 
-    /// Reads one batch, or returns the end of the recording.
+    /// Reads the next batch. Returns the end of the recording if there is no further batch.
     fn next_batch(&mut self) -> Result<Option<RecordingEnd>, ReadError> {
         if self.ending.is_none() {
-            // The next batch reuses its memory.
+            // The next batch reuses the memory of the last batch.
             self.rows = None;
             match self.messages.next() {
                 Ok(Next::Message(message)) => {
@@ -184,7 +183,7 @@ impl<R: Read> RecordingReader<R> {
         Ok(rows)
     }
 
-    /// Checks that an event refers to nothing undefined.
+    /// Checks that an event refers only to sources, vCPUs and CPUs that are defined.
     fn check(&mut self, event: &Event) -> Result<(), ReadError> {
         let checked = self.definitions.check(event);
         checked.map_err(|undefined| self.corrupt(undefined.to_string()))

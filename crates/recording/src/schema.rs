@@ -1,4 +1,4 @@
-//! Columns, keys and numbers of the format; `docs/recording-format.md` explains each.
+//! Columns, keys and numbers of the format. `docs/recording-format.md` explains all of them.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -31,19 +31,19 @@ pub(crate) mod event {
     pub const EXIT: u8 = 10;
     pub const VCPU_INTERVAL: u8 = 11;
     pub const VCPU_TOTALS: u8 = 12;
-    /// One exit reason of the totals in the rows before.
+    /// Row with one exit reason of the totals in the rows before.
     pub const REASON_TOTALS: u8 = 13;
-    /// The longest exit of the totals in the rows before.
+    /// Row with the longest exit of the totals in the rows before.
     pub const LONGEST_EXIT: u8 = 14;
     pub const VCPU_CLOCK: u8 = 15;
     pub const HOST_FRAME: u8 = 16;
-    /// One exit reason of the frame in the rows before.
+    /// Row with one exit reason of the frame in the rows before.
     pub const HOST_REASON: u8 = 17;
-    /// One culprit of the frame in the rows before.
+    /// Row with one culprit of the frame in the rows before.
     pub const HOST_CULPRIT: u8 = 18;
     pub const FEED_TOTALS: u8 = 19;
     pub const ACTIVATION: u8 = 20;
-    /// One fact about the VM of the vCPU in the rows before.
+    /// Row with one fact about the VM of the vCPU in the rows before.
     pub const VM_FACT: u8 = 21;
     pub const CHECKSUM: u8 = 255;
 }
@@ -71,7 +71,7 @@ pub(crate) mod counter {
     pub const NUMBER: &str = "number";
     pub const VM: &str = "vm";
     pub const SEES_KVM: &str = "sees_kvm";
-    /// In two's complement.
+    /// The value is in two's complement.
     pub const OFFSET_TSC: &str = "offset_tsc";
     pub const RATIO: &str = "ratio";
     pub const RATIO_FRAC_BITS: &str = "ratio_frac_bits";
@@ -80,13 +80,13 @@ pub(crate) mod counter {
     pub const HEAVY: &str = "heavy";
     pub const MIN_NS: &str = "min_ns";
     pub const MAX_NS: &str = "max_ns";
-    /// Followed by the upper edge of a length in ns, in decimal digits.
+    /// Prefix of a key. The upper edge of a length in nanoseconds follows, in decimal digits.
     pub const UP_TO: &str = "up_to_";
     pub const ARMED_MONO_NS: &str = "armed_mono_ns";
     pub const IRQ_MONO_NS: &str = "irq_mono_ns";
     pub const WAKING_MONO_NS: &str = "waking_mono_ns";
     pub const SWITCH_MONO_NS: &str = "switch_mono_ns";
-    /// One for each phase of a wake-up.
+    /// One key for each phase of a wake-up.
     pub const STEALS_NS: [&str; 5] = [
         "armed_late_steal_ns",
         "irq_steal_ns",
@@ -117,13 +117,14 @@ pub(crate) fn counters_field_names() -> MapFieldNames {
     }
 }
 
-/// Returns the field for the value of one counter. It is never null, because an unknown counter is
-/// absent.
+/// Returns the field for the value of one counter. The value is never null, because an unknown
+/// counter is absent.
 pub(crate) fn counter_value_field() -> Field {
     Field::new("value", DataType::UInt64, false)
 }
 
-/// Returns the columns of a version up to [`FORMAT_VERSION`], with this metadata of the stream.
+/// Returns the columns of a format version up to [`FORMAT_VERSION`], as a schema with this
+/// metadata.
 pub(crate) fn schema(version: u32, metadata: HashMap<String, String>) -> SchemaRef {
     let counters = Field::new_map(
         "counters",

@@ -1,5 +1,5 @@
-//! Makes the checksums of a changed recording valid. Otherwise a reader stops at the change, and
-//! nothing after it is tested.
+//! Makes the checksums of a changed recording valid. Without valid checksums, a reader stops at the
+//! change, and nothing after the change is tested.
 
 use std::ops::Range;
 

@@ -16,15 +16,16 @@ use crate::definitions::Definitions;
 use crate::error::WriteError;
 use crate::schema::{FORMAT_VERSION, keys, schema};
 
-/// Rows of a full batch: about 1.4 MB. This is small compared with the memory of a reader. It is
-/// large compared with the overhead of a batch (about 3 kB).
+/// Number of rows of a full batch, which takes about 1.4 MB. This is small compared with the memory
+/// of a reader. It is large compared with the overhead of a batch (about 3 kB).
 const BATCH_ROWS: usize = 16 * 1024;
 
-/// Smallest alignment that Arrow allows; it keeps early batches small.
+/// Smallest alignment that Arrow allows, in bytes. A small alignment keeps early batches small.
 const ALIGNMENT_BYTES: usize = 8;
 
-/// Writes a recording. Flushed events survive the death of this process. If the writer is dropped
-/// without [`finish`](Writer::finish), the recording reads back as cut off after its last flush.
+/// Writer of a recording. Flushed events survive the death of this process. If the writer is
+/// dropped without [`finish`](Writer::finish), the recording reads back as cut off after its last
+/// flush.
 pub struct Writer<W: Write> {
     output: W,
     /// Buffer to which Arrow writes a message in many pieces, so that `output` gets the message in
@@ -38,11 +39,11 @@ pub struct Writer<W: Write> {
 }
 
 impl Writer<File> {
-    /// Creates (or empties) the file and writes the header. So an invalid path fails before the
-    /// measurement begins.
+    /// Creates (or empties) the file and writes the header. An invalid path therefore fails before
+    /// the measurement begins.
     ///
-    /// # Errors
-    /// [`WriteError::Create`] if the file cannot be created, otherwise as [`new`](Writer::new).
+    /// # Errors [`WriteError::Create`] if the file cannot be created, otherwise as
+    /// [`new`](Writer::new).
     pub fn create(path: &Path, facts: &RunFacts) -> Result<Self, WriteError> {
         let file = File::create(path).map_err(|error| WriteError::Create {
             path: path.to_owned(),
@@ -54,10 +55,9 @@ impl Writer<File> {
 
 impl<W: Write> Writer<W> {
     /// Starts a recording by writing its header, which holds the facts. `output` needs no other
-    /// buffer: it gets one write per batch.
+    /// buffer, because it gets one write per batch.
     ///
-    /// # Errors
-    /// [`WriteError::Io`] if the output refuses.
+    /// # Errors [`WriteError::Io`] if the output refuses.
     pub fn new(output: W, facts: &RunFacts) -> Result<Self, WriteError> {
         let definitions = Definitions::new(facts);
         let writer = Writer::unchecked(output, facts)?;
@@ -67,11 +67,10 @@ impl<W: Write> Writer<W> {
         })
     }
 
-    /// Like `new`, but accepts any event, also those that no recorder writes. Tests and fuzzers
-    /// pass such files to readers.
+    /// Starts a recording like [`new`](Writer::new), but accepts any event, even events that no
+    /// recorder writes. Tests and fuzzers pass such files to readers.
     ///
-    /// # Errors
-    /// [`WriteError::Io`] if the output refuses.
+    /// # Errors [`WriteError::Io`] if the output refuses.
     #[doc(hidden)]
     pub fn unchecked(output: W, facts: &RunFacts) -> Result<Self, WriteError> {
         let facts = serde_json::to_string(facts).expect("facts have string keys only");
@@ -109,11 +108,10 @@ impl<W: Write> Writer<W> {
         Ok(())
     }
 
-    /// Writes all waiting events to the kernel as one batch: it survives SIGKILL, but not a power
-    /// cut. Does nothing if no event is waiting.
+    /// Writes all waiting events to the kernel as one batch. This batch survives SIGKILL, but not a
+    /// power cut. Does nothing if no event is waiting.
     ///
-    /// # Errors
-    /// [`WriteError::Io`] if the output refuses.
+    /// # Errors [`WriteError::Io`] if the output refuses.
     pub fn flush(&mut self) -> Result<(), WriteError> {
         if self.columns.rows() == 0 {
             return Ok(());
@@ -148,7 +146,7 @@ impl<W: Write> Writer<W> {
     }
 }
 
-/// Returns the columns of a version, with the metadata of a header.
+/// Returns the columns of a version, as a schema with the metadata of a header.
 pub(crate) fn described(version: u32, facts: String) -> SchemaRef {
     let checksum = checksum::of_facts(&facts).to_string();
     let metadata = [

@@ -22,7 +22,7 @@ pub fn any_stream(max_events: usize) -> impl Strategy<Value = Vec<Event>> {
             .for_each(|cpu| *cpu = *cpu & 2 | 1);
         events.retain_mut(|event| match event {
             Event::Vcpu(vcpu) => {
-                // Some are defined again.
+                // Some vCPUs are defined again.
                 vcpu.id = VcpuId(vcpu.id.0 % (vcpus + 1));
                 vcpus += u32::from(vcpu.id.0 == vcpus);
                 true
@@ -122,7 +122,7 @@ fn any_event() -> impl Strategy<Value = Event> {
                         light_exits,
                         heavy_exits,
                         interference,
-                        // Both are separate counters.
+                        // The two values are separate counters.
                         run_delay_ns: steal_ns,
                     })
                 }

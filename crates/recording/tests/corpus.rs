@@ -13,7 +13,7 @@ const FOLDER: &str = concat!(
     "/../../fuzz/corpus/recording_reader"
 );
 
-/// Written by the vmnoise of format version 1; keep it when the seeds are renewed.
+/// The vmnoise of format version 1 wrote this file. Keep the file when the seeds are renewed.
 #[test]
 fn a_recording_of_format_1_is_read_and_lacks_what_is_newer() {
     let bytes = std::fs::read(Path::new(FOLDER).join("format-1")).unwrap();
@@ -34,7 +34,7 @@ fn a_recording_of_format_1_is_read_and_lacks_what_is_newer() {
     assert_eq!((gaps, tallies), (1, 2));
 }
 
-/// Written by the vmnoise of format version 2; keep it too.
+/// The vmnoise of format version 2 wrote this file. Keep the file when the seeds are renewed.
 #[test]
 fn a_recording_of_format_2_is_read() {
     let bytes = std::fs::read(Path::new(FOLDER).join("format-2")).unwrap();
@@ -50,7 +50,7 @@ fn a_recording_of_format_2_is_read() {
     assert_eq!((ending.unwrap(), gaps), (RecordingEnd::Complete, 1));
 }
 
-/// Written by the vmnoise of format version 3; keep it too.
+/// The vmnoise of format version 3 wrote this file. Keep the file when the seeds are renewed.
 #[test]
 fn a_recording_of_format_3_is_read_and_reports_no_clock() {
     let bytes = std::fs::read(Path::new(FOLDER).join("format-3")).unwrap();
@@ -69,7 +69,7 @@ fn a_recording_of_format_3_is_read_and_reports_no_clock() {
     );
 }
 
-/// Written by the vmnoise of format version 4; keep it too.
+/// The vmnoise of format version 4 wrote this file. Keep the file when the seeds are renewed.
 #[test]
 fn a_recording_of_format_4_is_read_and_reports_nothing_of_a_host() {
     let bytes = std::fs::read(Path::new(FOLDER).join("format-4")).unwrap();
@@ -86,7 +86,7 @@ fn a_recording_of_format_4_is_read_and_reports_nothing_of_a_host() {
     assert_eq!((ending.unwrap(), clocks), (RecordingEnd::Complete, 1));
 }
 
-/// Written by the vmnoise of format version 5; keep it too.
+/// The vmnoise of format version 5 wrote this file. Keep the file when the seeds are renewed.
 #[test]
 fn a_recording_of_format_5_is_read_and_has_no_steal_before_a_timer_was_armed_late() {
     let bytes = std::fs::read(Path::new(FOLDER).join("format-5")).unwrap();
@@ -101,7 +101,7 @@ fn a_recording_of_format_5_is_read_and_has_no_steal_before_a_timer_was_armed_lat
     assert_eq!(steals, [[0, 70, 0, 8, u64::MAX]]);
 }
 
-/// Written by the vmnoise of format version 6; keep it too.
+/// The vmnoise of format version 6 wrote this file. Keep the file when the seeds are renewed.
 #[test]
 fn a_recording_of_format_6_is_read_and_reports_no_time_that_nobody_saw() {
     let bytes = std::fs::read(Path::new(FOLDER).join("format-6")).unwrap();
@@ -115,7 +115,7 @@ fn a_recording_of_format_6_is_read_and_reports_no_time_that_nobody_saw() {
     assert_eq!((ending.unwrap(), unseen), (RecordingEnd::Complete, vec![0]));
 }
 
-/// Written by the vmnoise of format version 7; keep it too.
+/// The vmnoise of format version 7 wrote this file. Keep the file when the seeds are renewed.
 #[test]
 fn a_recording_of_format_7_is_read_and_lacks_nothing_that_it_held() {
     let bytes = std::fs::read(Path::new(FOLDER).join("format-7")).unwrap();
@@ -136,7 +136,7 @@ fn a_recording_of_format_7_is_read_and_lacks_nothing_that_it_held() {
     assert!(activities > 0 && losses > 0);
 }
 
-/// Written by the vmnoise of format version 8; keep it too.
+/// The vmnoise of format version 8 wrote this file. Keep the file when the seeds are renewed.
 #[test]
 fn a_recording_of_format_8_is_read_and_knows_vms_by_name_alone() {
     let bytes = std::fs::read(Path::new(FOLDER).join("format-8")).unwrap();
@@ -152,7 +152,7 @@ fn a_recording_of_format_8_is_read_and_knows_vms_by_name_alone() {
     assert_eq!((ending.unwrap(), vcpus), (RecordingEnd::Complete, 1));
 }
 
-/// Written by the vmnoise of format version 9; keep it too.
+/// The vmnoise of format version 9 wrote this file. Keep the file when the seeds are renewed.
 #[test]
 fn a_recording_of_format_9_is_read_and_does_not_know_how_its_machine_was_set() {
     let bytes = std::fs::read(Path::new(FOLDER).join("format-9")).unwrap();
@@ -168,7 +168,7 @@ fn a_recording_of_format_9_is_read_and_does_not_know_how_its_machine_was_set() {
     assert_eq!((ending.unwrap(), vcpus), (RecordingEnd::Complete, 1));
 }
 
-/// Written by the vmnoise of format version 10; keep it too.
+/// The vmnoise of format version 10 wrote this file. Keep the file when the seeds are renewed.
 #[test]
 fn a_recording_of_format_10_is_read_and_knows_neither_waits_nor_posted_interrupts() {
     let bytes = std::fs::read(Path::new(FOLDER).join("format-10")).unwrap();

@@ -1,5 +1,5 @@
-//! Files that are cut, damaged, foreign or newer: the reader returns everything before the fault
-//! and one clear line, and never panics.
+//! Tests files that are cut, damaged, foreign or newer. The reader returns everything before the
+//! fault and one clear line, and never panics.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -12,8 +12,8 @@ use vmnoise_recording::{FORMAT_VERSION, ReadError, RecordingEnd};
 
 const EVENTS_PER_BATCH: usize = 4;
 
-/// Returns every number of bytes at which a part of the recording ends: the header, each batch, and
-/// the end marker.
+/// Returns each number of bytes after which a part of the recording ends: the header, each batch,
+/// and the end marker.
 fn part_ends(bytes: &[u8]) -> Vec<usize> {
     let whole = |len: &usize| replay(&bytes[..*len]).1.is_ok();
     (1..=bytes.len()).filter(whole).collect()
@@ -227,7 +227,7 @@ fn a_header_that_lies_is_damaged() {
     }
 }
 
-/// Returns an Arrow stream with a column of its own.
+/// Returns an Arrow stream with a column that no recording has.
 fn arrow_stream(metadata: HashMap<String, String>) -> Vec<u8> {
     let field = Field::new("a", DataType::Int32, false);
     let schema = Arc::new(Schema::new_with_metadata(vec![field], metadata));

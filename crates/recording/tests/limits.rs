@@ -1,5 +1,5 @@
-//! Files with claims that no machine can meet, or that would need much more memory than their size:
-//! they are refused before the memory is allocated.
+//! Tests files with claims that no machine can meet, or that would need much more memory than their
+//! size. The reader refuses these files before it allocates the memory.
 
 use crate::common::{facts, one_of_each, record, replay};
 use flatbuffers::FlatBufferBuilder;
@@ -87,7 +87,7 @@ fn a_header_lists_what_a_machine_may_have() {
     }
 }
 
-/// The author of a file can seal any header.
+/// The author of a file can give any header a valid checksum.
 #[test]
 fn settings_that_no_machine_has_are_refused() {
     let whole = record(&one_of_each(), 5);
@@ -154,7 +154,7 @@ fn what_moves_may_be_reported_of_any_cpu_that_a_machine_may_have() {
     }
 }
 
-/// Returns a schema with this number of metadata pairs, which all share the bytes of one value.
+/// Returns a schema with `pairs` pairs of metadata, which all share the bytes of one value.
 fn shared_bytes(pairs: usize, value: &str) -> Vec<u8> {
     let mut builder = FlatBufferBuilder::new();
     let value = builder.create_string(value);
@@ -221,7 +221,7 @@ fn buffers_that_share_their_bytes_are_refused() {
     let length = u32::from_le_bytes(batch[4..8].try_into().unwrap()) as usize;
     let message = arrow_ipc::root_as_message(&batch[8..8 + length]).unwrap();
     let buffers = message.header_as_record_batch().unwrap().buffers().unwrap();
-    // The file contains start and length of each buffer as in memory.
+    // The file contains the start and length of each buffer in the same form as memory.
     let raw = buffers.bytes();
     let at = 8 + raw.as_ptr() as usize - batch[8..].as_ptr() as usize;
     // The values of `start_tsc` and `end_tsc`, which follow their validity, have equal lengths.
@@ -236,8 +236,8 @@ fn buffers_that_share_their_bytes_are_refused() {
     assert!(error.contains("metadata does not fit its data"), "{error}");
 }
 
-/// Another program may compress the content of a recording: a few bytes could then expand to any
-/// number.
+/// Another program may compress the content of a recording. A few bytes could then expand to any
+/// number of bytes.
 #[test]
 fn what_is_compressed_is_refused() {
     let (header, _) = split();

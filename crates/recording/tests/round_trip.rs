@@ -1,4 +1,4 @@
-//! Everything that was pushed comes back: events, values, facts, ending.
+//! Tests that everything that was written is read back: events, values, facts, ending.
 
 use std::ops::ControlFlow;
 
@@ -44,7 +44,7 @@ fn full_batches_write_themselves() {
     assert_eq!(ending.unwrap(), RecordingEnd::Complete);
     assert_eq!(read, events);
 
-    // Without its end marker, the ending has the number of batches.
+    // Without the end marker, the ending has the number of batches.
     let (read, ending) = replay(&bytes[..bytes.len() - 8]);
     assert_eq!(ending.unwrap(), RecordingEnd::CutOff { batches: 3 });
     assert_eq!(read.len(), 40_000);

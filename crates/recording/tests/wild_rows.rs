@@ -1,4 +1,4 @@
-//! Batches with a valid checksum and rows that our writer would never write.
+//! Tests batches with a valid checksum and rows that vmnoise's writer would never write.
 
 use std::sync::Arc;
 

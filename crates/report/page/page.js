@@ -1,10 +1,10 @@
-// Draws the charts, answers clicks on spikes, sorts tables. Loads nothing.
+// Draws the charts, shows the causes of a spike after a click, and sorts tables. Loads nothing.
 "use strict";
 (() => {
   const root = document.documentElement;
   const read = (node) => JSON.parse(node.textContent);
-  // The charts' library turns tags in its texts into links and line breaks. Names come from other
-  // people, so their characters are escaped. The templates are our own.
+  // The charts' library turns tags in its texts into links and line breaks. Names come from outside,
+  // so they are escaped. Templates are part of vmnoise, and are not escaped.
   const plain = (text) => text.replaceAll("&", "&amp;").replaceAll("<", "&lt;").replaceAll(">", "&gt;");
   const ours = ["hovertemplate", "texttemplate"];
   const readChart = (node) => JSON.parse(node.textContent, (key, value) =>
@@ -23,7 +23,7 @@
     return `${size === 1 ? ns : value.toFixed(value < 9.995 ? 2 : value < 99.95 ? 1 : 0)} ${unit}`;
   };
 
-  // Passes the page's colours and fonts to the library.
+  // Adds the page's colours and fonts to the layout of a chart.
   const dress = (layout) => {
     const axis = (given) => ({
       gridcolor: colour("--grid"), linecolor: colour("--line"), zeroline: false, automargin: true,
@@ -46,8 +46,8 @@
     modeBarButtonsToRemove: ["select2d", "lasso2d", "autoScale2d", "toImage"],
   };
 
-  // A logarithmic axis over many powers of ten marks only the powers: the library omits the unit
-  // between them.
+  // On a logarithmic axis over more than one power of ten, marks only the powers. The library would
+  // omit the unit of the marks between powers.
   const mark = (plot) => {
     const change = {};
     for (const name of ["xaxis", "yaxis"]) {
@@ -59,7 +59,7 @@
     return Object.keys(change).length ? Plotly.relayout(plot, change) : plot;
   };
 
-  // Number of parts of a moment that are listed singly.
+  // Largest number of parts that are listed for a spike.
   const MOST_PARTS = 12;
 
   const redraws = [];
@@ -123,7 +123,7 @@
     const names = told.lanes.length > 1 ? [told.all, ...told.lanes] : [];
     return figureOf(figure, views, names, (plot) => {
       plot.on("plotly_click", (event) => detail(figure, told, event.points[0].customdata));
-      // The longest is selected at first: readers look for it first.
+      // At first the longest spike is selected, because readers look for it first.
       const longest = (best, it, place) => it[2] > told.spikes[best][2] ? place : best;
       detail(figure, told, told.spikes.reduce(longest, 0));
     });
@@ -174,8 +174,8 @@
     box.hidden = false;
   };
 
-  // Activity over time: the workload with its phases on top, then its own kernel, then the machine
-  // below.
+  // Draws activity over time: the workload with its phases at the top, then the activity of its own
+  // kernel, then the activity of the host.
   const timeline = (told, length, steps, bars) => {
     const [wide, left, high] = [760, 190, 22];
     const rows = [{ name: told.victim, bars: [[0, 0, length, -1, 0]] }];
@@ -242,7 +242,7 @@
         heads.forEach((other) => other.removeAttribute("aria-sort"));
         head.setAttribute("aria-sort", up ? "ascending" : "descending");
         const body = table.tBodies[0];
-        // Unknown values are no numbers: they stay at the bottom.
+        // Unknown values are not numbers. They count as smaller than all numbers.
         const order = (a, b) => typeof a === "number" && typeof b === "number" ? a - b
           : typeof a === "number" ? 1 : typeof b === "number" ? -1 : a.localeCompare(b, "en", { numeric: true });
         const rows = [...body.rows].sort((a, b) => (up ? 1 : -1) * order(value(a, at), value(b, at)));
@@ -251,7 +251,8 @@
     });
   };
 
-  // The charts' library is packed. The page's policy contains its hash, which allows it to run.
+  // Decompresses the charts' library and runs it. The page's policy allows this by the hash of the
+  // library.
   const unpack = async () => {
     const packed = Uint8Array.from(atob(document.getElementById("library").textContent), (it) => it.charCodeAt(0));
     const plain = new Blob([packed]).stream().pipeThrough(new DecompressionStream("gzip"));
@@ -260,7 +261,7 @@
 
   root.classList.add("js");
   document.querySelectorAll("table.sortable").forEach(sortable);
-  // A chart is drawn when it is about to become visible; the first one at once.
+  // A chart is drawn shortly before it becomes visible.
   const waiting = new Set(document.querySelectorAll("figure"));
   const start = (figure) => {
     sight.unobserve(figure);
@@ -273,11 +274,11 @@
   }, { rootMargin: "300px" });
   const again = () => redraws.forEach((draw) => draw());
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", again);
-  // On paper a chart has another width. The library lays out the legend by the previous width, so
-  // it is right only the second time.
+  // On paper a chart has another width. The library lays out the legend for the previous width, so
+  // the chart must be drawn twice.
   matchMedia("print").addEventListener("change", () => { again(); again(); });
   unpack().then(() => {
     waiting.forEach((figure) => sight.observe(figure));
     addEventListener("beforeprint", () => waiting.forEach(start));
-  }).catch(() => root.classList.remove("js")); // In a browser without the Compression Streams: as if no script ran.
+  }).catch(() => root.classList.remove("js")); // Without Compression Streams, the page looks as without scripts.
 })();

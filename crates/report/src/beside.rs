@@ -1,4 +1,4 @@
-//! Data of a page that compares recordings, and its figures in words.
+//! Data of a page that compares recordings, and functions that format their figures.
 
 use vmnoise_events::RunFacts;
 use vmnoise_judge::compare::{FigureRow, Groups, RecordingKind, RunFigures, Unit};
@@ -10,76 +10,77 @@ use crate::figures::{count, duration, percent};
 pub struct ComparedRecording<'a> {
     /// Path of the recording.
     pub file: &'a str,
-    /// Facts about the run before its first event.
+    /// Facts that were recorded before the run's first event.
     pub facts: &'a RunFacts,
     /// Figures of the recording.
     pub measured: &'a RunFigures,
 }
 
-/// Comparison of the first recording with another.
+/// Comparison of the first recording with another recording.
 #[derive(Debug, Clone, Copy)]
 pub struct RecordingComparison<'a> {
-    /// Index of the other recording.
+    /// Index of the other recording in [`ComparePage::runs`].
     pub second: usize,
-    /// All figures.
+    /// Comparison of each figure.
     pub rows: &'a [FigureRow],
 }
 
 /// Comparison of two groups of recordings.
 #[derive(Debug, Clone, Copy)]
 pub struct GroupsBeside<'a> {
-    /// Number of recordings before the change, which come first. The others are those after it.
+    /// Number of recordings before the change. They come first; all later recordings are after the
+    /// change.
     pub before: usize,
-    /// All figures.
+    /// Comparison of each figure.
     pub groups: &'a Groups,
-    /// True if every run before the change began before any run after it.
+    /// Whether every run before the change began before every run after it.
     pub is_one_after_the_other: bool,
 }
 
-/// A condition, and its result for a recording.
+/// Result of a condition for one recording.
 #[derive(Debug, Clone, Copy)]
 pub struct ConditionResult<'a> {
-    /// Text of the condition, as it was typed.
+    /// Text of the condition, as the user typed it.
     pub condition: &'a str,
     /// Index of the recording.
     pub run: usize,
-    /// Figure of the recording; `None` if it is unknown.
+    /// Figure of the recording, in its unit; `None` if unknown.
     pub value: Option<f64>,
     /// Unit of the figure.
     pub unit: Unit,
-    /// True if the condition holds; `None` if it is unknown.
+    /// Whether the condition holds; `None` if unknown.
     pub holds: Option<bool>,
 }
 
-/// Contents of a page.
+/// Contents of a page that compares recordings.
 #[derive(Debug)]
 pub struct ComparePage<'a> {
-    /// Kind of the recordings' moments.
+    /// Kind of the recordings: gaps, wake-ups or exits.
     pub kind: RecordingKind,
-    /// Shortest gap that counts, in nanoseconds.
+    /// Threshold in nanoseconds: shorter gaps are ignored.
     pub threshold_ns: u64,
-    /// Length of a window in nanoseconds.
+    /// Length of a window, in nanoseconds.
     pub window_ns: u64,
-    /// The recordings; the others are compared with the first.
+    /// All recordings. Each is compared with the first one.
     pub runs: Vec<ComparedRecording<'a>>,
-    /// The two groups, if the recordings are grouped.
+    /// Comparison of two groups; `None` if the recordings are not grouped.
     pub groups: Option<GroupsBeside<'a>>,
-    /// One comparison for each other recording; empty for groups.
+    /// Comparisons of the first recording with each other one; empty if the recordings are grouped.
     pub pairs: Vec<RecordingComparison<'a>>,
-    /// Conditions and their results.
+    /// Result of each condition for each recording.
     pub judged: Vec<ConditionResult<'a>>,
-    /// Version of the program.
+    /// Version of the vmnoise that writes the page.
     pub tool_version: &'a str,
 }
 
 impl ComparePage<'_> {
-    /// Returns the path of a run by its index.
+    /// Returns the path of a recording by its index.
     pub(crate) fn file(&self, place: usize) -> &str {
         self.runs.get(place).map_or("-", |run| run.file)
     }
 }
 
-/// Returns the word for the moments of recordings.
+/// Returns the plural noun for this kind of recording.
 pub(crate) const fn words(kind: RecordingKind) -> &'static str {
     match kind {
         RecordingKind::Gaps => "gaps",
@@ -88,7 +89,7 @@ pub(crate) const fn words(kind: RecordingKind) -> &'static str {
     }
 }
 
-/// Formats a figure in its unit; `-` if it is unknown.
+/// Formats a figure in its unit; `-` if unknown.
 pub(crate) fn value(value: Option<f64>, unit: Unit) -> String {
     match (value, unit) {
         (None, _) => "-".into(),
@@ -99,7 +100,7 @@ pub(crate) fn value(value: Option<f64>, unit: Unit) -> String {
     }
 }
 
-/// Formats a difference in its unit; a trace has no sign.
+/// Formats a difference in its unit, with its sign. A value too small to be shown has no sign.
 pub(crate) fn signed(shift: f64, unit: Unit) -> String {
     let text = value(Some(shift.abs()), unit);
     match shift {

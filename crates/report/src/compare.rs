@@ -1,4 +1,4 @@
-//! The page that compares recordings: the differences, their sizes, and the course over time.
+//! The page that compares recordings: differences, effect sizes, and figures over time.
 
 use askama::Template;
 use vmnoise_judge::compare::{
@@ -96,7 +96,7 @@ impl ComparePage<'_> {
         }
     }
 
-    /// Returns the differences, the largest effect first.
+    /// Returns the differences as sentences, the largest effect first.
     fn findings(&self) -> Vec<Finding> {
         if let Some(groups) = &self.groups {
             return two_groups::findings(groups);
@@ -128,7 +128,7 @@ impl ComparePage<'_> {
     }
 }
 
-/// Returns the figure that matters most to readers.
+/// Returns the most important difference as the end of a sentence.
 fn gist(rows: &[FigureRow]) -> String {
     let figures = |of: Of| {
         let row = rows.iter().find(|row| row.figure == of)?;
@@ -146,7 +146,7 @@ fn gist(rows: &[FigureRow]) -> String {
     String::new()
 }
 
-/// Returns the usual word for this size of Cliff's delta.
+/// Returns the usual name for this size of Cliff's delta.
 const fn size_in_words(delta: f64) -> &'static str {
     match delta {
         0.474.. => "large",

@@ -1,4 +1,4 @@
-//! Formats numbers for people, without line breaks before a unit.
+//! Formats numbers for readers. A line never breaks between a number and its unit.
 
 /// Formats a duration with three digits: `812 ns`, `62.4 µs`, `4.02 ms`, `10.0 s`.
 pub(crate) fn duration(ns: u64) -> String {
@@ -11,12 +11,12 @@ pub(crate) fn duration(ns: u64) -> String {
     format!("{}\u{a0}{unit}", three_digits(ns as f64 / unit_ns))
 }
 
-/// Like `duration`; `-` if it is unknown.
+/// Formats a duration with three digits; `-` if unknown.
 pub(crate) fn duration_or_dash(ns: Option<u64>) -> String {
     ns.map_or_else(|| "-".into(), duration)
 }
 
-/// Formats a percentage: `71 %`, `4.3 %`, `0.43 %`; below a trace `<0.001 %`.
+/// Formats a percentage: `71 %`, `4.3 %`, `0.43 %`. Very small values become `<0.001 %`.
 pub(crate) fn percent(value: f64) -> String {
     match value {
         9.95.. => format!("{value:.0}\u{a0}%"),
@@ -28,12 +28,12 @@ pub(crate) fn percent(value: f64) -> String {
     }
 }
 
-/// Returns the sum, at most `u64::MAX`. Only forged recordings reach this limit.
+/// Adds numbers; at most `u64::MAX`. Only forged recordings reach this limit.
 pub(crate) fn sum(numbers: impl IntoIterator<Item = u64>) -> u64 {
     numbers.into_iter().fold(0, u64::saturating_add)
 }
 
-/// Returns a part of a whole in percent; 0 if the whole is 0.
+/// Returns `part` in percent of `whole`; 0 if `whole` is 0.
 pub(crate) fn part_of(part: u64, whole: u64) -> f64 {
     match whole {
         0 => 0.0,
@@ -41,7 +41,7 @@ pub(crate) fn part_of(part: u64, whole: u64) -> f64 {
     }
 }
 
-/// Formats a number with its thousands separated by a narrow space that does not break.
+/// Formats a number with narrow non-breaking spaces between thousands.
 pub(crate) fn count(number: u64) -> String {
     let digits = number.to_string();
     let mut out = String::new();
@@ -54,12 +54,12 @@ pub(crate) fn count(number: u64) -> String {
     out
 }
 
-/// Formats seconds after the begin of a run, to the microsecond.
+/// Formats a time after the start of a run in seconds, with microseconds.
 pub(crate) fn seconds(ns: u64) -> String {
     format!("{:.6} s", ns as f64 / 1e9)
 }
 
-/// Formats a number with the singular or plural noun.
+/// Formats a number with its noun in the singular or plural.
 pub(crate) fn times(number: u64, one: &str, many: &str) -> String {
     match number {
         1 => format!("1 {one}"),
@@ -67,7 +67,7 @@ pub(crate) fn times(number: u64, one: &str, many: &str) -> String {
     }
 }
 
-/// Formats ascending numbers like a list of CPUs: `0-3, 8`.
+/// Formats ascending numbers as ranges, like a list of CPUs: `0-3, 8`.
 pub(crate) fn ranges(numbers: &[u32]) -> String {
     let runs = numbers.chunk_by(|a, b| a.checked_add(1) == Some(*b));
     let reported = runs.map(|run| match run {

@@ -1,4 +1,4 @@
-//! Findings about a run in plain words: who took the time, the largest part first.
+//! Findings about a run as sentences: who took the time, the largest part first.
 
 use std::cmp::Reverse;
 
@@ -9,17 +9,17 @@ use crate::groups::{Group, grouped};
 use crate::phases;
 use crate::run::{ReportedRun, RunOutcome};
 
-/// Number of takers that become findings.
+/// Largest number of culprits that get a finding.
 const TAKERS: usize = 5;
-/// Smallest part that is a finding, in percent.
+/// Smallest part of the noise that gets a finding, in percent.
 const LEAST_PERCENT: f64 = 1.0;
 
-/// One finding.
+/// A finding: one sentence about a run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Finding {
-    /// The figure, such as `71 %` or `412 µs`.
+    /// Number at the start of the sentence, such as `71 %` or `412 µs`.
     pub(crate) figure: String,
-    /// Rest of the sentence, which explains the figure.
+    /// Rest of the sentence, which explains the number.
     pub(crate) text: String,
 }
 
@@ -84,7 +84,8 @@ fn longest(run: &ReportedRun) -> Option<Finding> {
     })
 }
 
-/// Names the lane with the largest part, if there are several lanes.
+/// Returns a clause that names the CPU or vCPU from which the group took the most time. Empty if
+/// there is only one.
 fn largest_lane(run: &ReportedRun, group: &Group) -> String {
     if run.lane_names.len() < 2 {
         return String::new();
@@ -112,7 +113,7 @@ fn periods(summary: &Summary) -> impl Iterator<Item = Finding> + '_ {
     })
 }
 
-/// Returns the longest phase of the wake-ups.
+/// Returns a finding about the phase that takes the most time of the wake-ups.
 fn longest_phase(run: &ReportedRun) -> Option<Finding> {
     let all = phases::together(&phases::by_cpu(run))?;
     let known = all
@@ -133,7 +134,7 @@ fn longest_phase(run: &ReportedRun) -> Option<Finding> {
     })
 }
 
-/// Returns how much of the lateness is the host's and how much the guest's.
+/// Returns a finding about how much of the latency the host caused, and how much the guest.
 fn sides(run: &ReportedRun) -> Option<Finding> {
     let cpus = &run.latencies()?.cpus;
     let all = |side: fn(&ContextSides) -> u64| -> u64 {
@@ -162,7 +163,7 @@ fn sides(run: &ReportedRun) -> Option<Finding> {
     })
 }
 
-/// Returns the findings that limit the trust in the others.
+/// Returns findings about missing or uncertain data, which make the other findings less reliable.
 fn doubts(run: &ReportedRun) -> Vec<Finding> {
     let mut out = Vec::new();
     let lost = match &run.outcome {

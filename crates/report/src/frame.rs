@@ -1,4 +1,4 @@
-//! Parts that all pages share: style, scripts and figures.
+//! Parts of every page: style, scripts, and figures.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -14,7 +14,7 @@ pub(crate) struct Frame<'a> {
     pub(crate) style: &'static str,
     pub(crate) packed: String,
     pub(crate) script: &'static str,
-    /// The Content-Security-Policy of the page.
+    /// Content-Security-Policy of the page.
     pub(crate) policy: String,
 }
 
@@ -32,9 +32,9 @@ impl<'a> Frame<'a> {
     }
 }
 
-/// Returns a Content-Security-Policy (CSP Level 3). The page loads nothing, and runs only this
-/// script and the charts' library, whatever names on the page contain. The library writes its own
-/// styles while it draws, so styles cannot be restricted by a hash.
+/// Returns a Content-Security-Policy (CSP Level 3). The page loads nothing. It runs only this
+/// script and the charts' library, even if a name in the data contains a script. The library writes
+/// styles while it draws, so a hash cannot restrict styles.
 fn policy(script: &str) -> String {
     let own = STANDARD.encode(Sha256::digest(script.as_bytes()));
     format!(
@@ -45,7 +45,7 @@ fn policy(script: &str) -> String {
     )
 }
 
-/// A chart and the id of its element.
+/// A chart, and the id of its HTML element.
 pub(crate) struct Figure {
     pub(crate) id: String,
     pub(crate) chart: Chart,

@@ -1,5 +1,5 @@
-//! Takes the moments of one run while they are explained, and keeps the content of the page. Memory
-//! is bounded by the page, not by the run.
+//! Collects gaps, wake-ups or exits of a run while they are explained. Keeps only what the page
+//! shows, so memory does not grow with the run.
 
 use std::collections::HashMap;
 
@@ -11,14 +11,14 @@ use crate::moment::Moment;
 use crate::spikes::{Spike, Spikes};
 use crate::windows::{Even, Windows};
 
-/// Spikes of all lanes together, in addition to the longest of all.
+/// Largest number of spikes over all CPUs or vCPUs, in addition to the longest ones.
 const SPIKES: usize = 4_000;
-/// Lanes of a page. Nobody reads more, and a recording may have any number of vCPUs.
+/// Largest number of CPUs or vCPUs on a page. A recording may have any number of vCPUs.
 const LANES: usize = 1_024;
-/// Windows of all lanes together.
+/// Largest number of windows over all CPUs or vCPUs.
 const WINDOWS: usize = 16_384;
 
-/// Time that one source took from one lane.
+/// Time that one source took from one CPU or vCPU.
 #[derive(Debug, Clone, Copy, Default)]
 struct Sum {
     moments: u64,
@@ -26,17 +26,17 @@ struct Sum {
     max_ns: u64,
 }
 
-/// Collects moments one by one.
+/// Collects [`Moment`]s one by one.
 #[derive(Debug, Default)]
 pub struct Gathering {
     /// Earliest and latest instant in the stream, CLOCK_MONOTONIC in nanoseconds; `None` before the
-    /// first.
+    /// first instant.
     span_mono_ns: Option<(u64, u64)>,
-    /// Numbers of the lanes, in the order of their first moments.
+    /// Numbers of the CPUs or vCPUs, in the order in which they first appeared.
     lanes: Vec<u32>,
-    /// Index of each lane, by its number.
+    /// Index in `lanes` of each CPU or vCPU, by its number.
     places: HashMap<u32, usize>,
-    /// Moments of lanes for which there is no room.
+    /// Number of moments of CPUs or vCPUs above the limit, which are left out.
     left_out: u64,
     spikes: Spikes,
     windows: Windows,
@@ -45,13 +45,14 @@ pub struct Gathering {
 }
 
 impl Gathering {
-    /// Adds an instant of the run: CLOCK_MONOTONIC in nanoseconds.
+    /// Adds an instant of the run, CLOCK_MONOTONIC in nanoseconds.
     pub fn time(&mut self, mono_ns: u64) {
         let (first_ns, last_ns) = self.span_mono_ns.unwrap_or((mono_ns, mono_ns));
         self.span_mono_ns = Some((first_ns.min(mono_ns), last_ns.max(mono_ns)));
     }
 
-    /// Adds the next moment. Moments of one lane must come in the order of their begins.
+    /// Adds the next moment. Moments of the same CPU or vCPU must come in the order of their
+    /// begins.
     pub fn see(&mut self, moment: &Moment<'_>) {
         let Some(lane) = self.lane(moment.lane) else {
             self.left_out += 1;
@@ -73,17 +74,17 @@ impl Gathering {
         }
     }
 
-    /// Returns the longest moments of all lanes, the longest first.
+    /// Returns the longest moments of the run, the longest first.
     pub fn longest(&self) -> Vec<Spike> {
         self.spikes.longest()
     }
 
-    /// Returns the number of a lane by its index.
+    /// Returns the number of a CPU or vCPU by its index.
     pub fn lane_number(&self, place: usize) -> u32 {
         self.lanes[place]
     }
 
-    /// Finishes the collection. `name` returns the name of a source.
+    /// Ends the collection. `name` must return the name of a source.
     pub fn resolve(self, mut name: impl FnMut(SourceId) -> String) -> ResolvedMoments {
         let lanes = self.lanes.len().max(1);
         let (spikes, widths_ns) = self.spikes.into_peaks(SPIKES / lanes);
@@ -127,7 +128,7 @@ impl Gathering {
         }
         self.lanes.push(number);
         self.places.insert(number, place);
-        // Two digits of a length are more than a chart can show.
+        // Two significant digits of a length are more than a chart can show.
         let lengths = Histogram::new_with_bounds(1, 1 << 42, 2);
         self.lengths
             .push(lengths.expect("these bounds and digits are allowed"));
@@ -135,41 +136,41 @@ impl Gathering {
     }
 }
 
-/// A source that took time from one lane.
+/// Time that one source took from one CPU or vCPU.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Taker {
-    /// Index of the lane.
+    /// Index of the CPU or vCPU.
     pub(crate) lane: usize,
     pub(crate) share: Share,
-    /// Name; `None` if it is unknown.
+    /// Name of the source; `None` if unknown.
     pub(crate) name: Option<Name>,
-    /// Number of moments.
+    /// Number of gaps, wake-ups or exits in which the source took time.
     pub(crate) moments: u64,
     pub(crate) total_ns: u64,
-    /// Largest time in one moment; `None` if it was not recorded.
+    /// Longest time in one gap, wake-up or exit, in nanoseconds; `None` if it was not recorded.
     pub(crate) max_ns: Option<u64>,
 }
 
-/// Content of a page about one run's moments.
+/// Gaps, wake-ups or exits of one run, as the page shows them.
 #[derive(Debug)]
 pub struct ResolvedMoments {
-    /// Same as in [`Gathering`].
+    /// Earliest and latest instant of the run, CLOCK_MONOTONIC in nanoseconds.
     pub(crate) span_mono_ns: (u64, u64),
     pub(crate) lanes: Vec<u32>,
-    /// Width of a cell of time; the spikes contain the longest moment of each cell.
+    /// Length in nanoseconds of the pieces into which the run is cut. The spikes contain the
+    /// longest moment of each piece.
     pub(crate) stretch_ns: u64,
     pub(crate) spikes: Vec<Spike>,
     pub(crate) windows: Even,
     pub(crate) lengths: Vec<Histogram<u64>>,
-    /// Sources of lost time, the largest first.
+    /// Sources of lost time, the largest sum first.
     pub(crate) takers: Vec<Taker>,
     names: HashMap<SourceId, Name>,
     left_out: u64,
 }
 
 impl ResolvedMoments {
-    /// Returns a sentence about the part of the run that is not on the page; `None` if there is
-    /// none.
+    /// Returns a sentence about the data that the page leaves out; `None` if the page is complete.
     pub fn left_out(&self) -> Option<String> {
         let count = self.left_out;
         (count > 0).then(|| {
@@ -177,18 +178,18 @@ impl ResolvedMoments {
         })
     }
 
-    /// Returns the numbers of the lanes, by index.
+    /// Returns the numbers of the CPUs or vCPUs, by index.
     pub fn lanes(&self) -> &[u32] {
         &self.lanes
     }
 
-    /// Returns the name of a part's source; `None` if it is unknown.
+    /// Returns the name of the source of a part; `None` if unknown.
     pub(crate) fn name(&self, part: &Part) -> Option<&str> {
         let name = self.names.get(&part.source?)?;
         Some(name)
     }
 
-    /// Returns the number of moments.
+    /// Returns the number of gaps, wake-ups or exits.
     pub(crate) fn count(&self) -> u64 {
         self.lengths.iter().map(Histogram::len).sum()
     }

@@ -1,24 +1,24 @@
-//! Time in cells of one width, which doubles if there are too many cells.
+//! Divides time into cells of equal width. The width doubles when there are too many cells.
 
-/// Content of a cell.
+/// Content of one cell of time.
 pub(crate) trait Cell: Default {
-    /// Adds the next cell to this cell, when the grid combines two cells.
+    /// Adds the content of the next cell, when the grid combines two cells.
     fn merge(&mut self, later: Self);
 }
 
-/// Cells from the first to the last that is not empty. Cell `n` begins at `n` widths on the clock
-/// of the moments, so a moment may be earlier than all before it.
+/// Cells from the first non-empty cell to the last. Cell `n` begins at `n` times the width on the
+/// clock, so cells can also be added at the front.
 #[derive(Debug)]
 pub(crate) struct Grid<C> {
     width_ns: u64,
     most: usize,
-    /// Number of the first cell.
+    /// Number `n` of the first cell.
     first: u64,
     cells: Vec<C>,
 }
 
 impl<C: Cell> Grid<C> {
-    /// Returns an empty grid of at most `most` cells (at least 2), which are `width_ns` (at least
+    /// Returns an empty grid of at most `most` cells (at least 2). Cells are `width_ns` (at least
     /// 1) wide at first.
     pub(crate) fn new(width_ns: u64, most: usize) -> Grid<C> {
         Grid {
@@ -34,12 +34,12 @@ impl<C: Cell> Grid<C> {
         self.width_ns
     }
 
-    /// Returns the number of the first cell, and the cells.
+    /// Returns the number of the first cell, and all cells.
     pub(crate) fn into_cells(self) -> (u64, Vec<C>) {
         (self.first, self.cells)
     }
 
-    /// Returns the cell of this instant.
+    /// Returns the cell that contains this instant. Adds cells, or widens them, if necessary.
     pub(crate) fn at(&mut self, mono_ns: u64) -> &mut C {
         loop {
             let number = mono_ns / self.width_ns;
@@ -55,27 +55,27 @@ impl<C: Cell> Grid<C> {
         }
     }
 
-    /// Limits the number of cells to `most` (at least 2).
+    /// Limits the number of cells to `most` (at least 2). Widens the cells if necessary.
     pub(crate) fn limit(&mut self, most: usize) {
         self.most = most.max(2);
         self.thin_to(self.most);
     }
 
-    /// Widens the cells to at least `width_ns`.
+    /// Doubles the width of the cells until it is at least `width_ns`.
     pub(crate) fn widen_to(&mut self, width_ns: u64) {
         while self.width_ns < width_ns {
             self.double();
         }
     }
 
-    /// Widens the cells until there are at most `most` (at least 1).
+    /// Doubles the width of the cells until there are at most `most` (at least 1).
     pub(crate) fn thin_to(&mut self, most: usize) {
         while self.cells.len() > most.max(1) {
             self.double();
         }
     }
 
-    /// Adds empty cells, so that there is one for each number from `first` to `last`.
+    /// Adds empty cells, so that there is a cell for each number from `first` to `last`.
     fn reach(&mut self, first: u64, last: u64) {
         if !self.cells.is_empty() && first < self.first {
             let earlier = std::iter::repeat_with(C::default);
@@ -104,12 +104,13 @@ impl<C: Cell> Grid<C> {
     }
 }
 
-/// Returns the number of cells for one more lane: `each`, or less so that all lanes together have
-/// at most `all`. When the number of lanes doubles, the present lanes are limited to half.
+/// Returns the number of cells for one more grid: `each`, or fewer so that all grids together have
+/// at most `all` cells. When the number of grids passes a power of two, limits the existing grids
+/// to half as many cells.
 pub(crate) fn room<C: Cell>(lanes: &mut [Grid<C>], each: usize, all: usize) -> usize {
     let count = lanes.len() + 1;
     let most = each.min(all / count.next_power_of_two());
-    // The power of two has changed.
+    // The number of grids passes a power of two.
     if lanes.len().is_power_of_two() {
         lanes.iter_mut().for_each(|lane| lane.limit(most));
     }

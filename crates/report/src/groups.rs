@@ -1,4 +1,4 @@
-//! Groups takers: the tasks of one program are one group, over all lanes.
+//! Groups the culprits of lost time: all tasks of a program form one group, over all CPUs or vCPUs.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -9,14 +9,14 @@ use crate::figures::sum;
 use crate::gathering::Taker;
 use crate::shares::program;
 
-/// One program or one kind of work, over all lanes.
+/// Time that one program or one kind of work took, over all CPUs or vCPUs.
 pub(crate) struct Group {
     pub(crate) share: Share,
     pub(crate) who: Option<Name>,
     pub(crate) moments: u64,
     pub(crate) total_ns: u64,
     pub(crate) max_ns: Option<u64>,
-    /// Time by lane.
+    /// Time in nanoseconds, by the index of the CPU or vCPU.
     pub(crate) lanes_ns: BTreeMap<usize, u64>,
 }
 

@@ -1,4 +1,4 @@
-//! The headline of a run: its loss, and the largest cause.
+//! The headline of a run: the lost time, and the largest cause.
 
 use std::fmt;
 
@@ -7,12 +7,12 @@ use crate::gathering::Taker;
 use crate::groups::grouped;
 use crate::run::{ReportedRun, RunOutcome};
 
-/// A run in a few words, without a full stop.
+/// Result of a run in a few words, without a full stop.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Headline {
-    /// Loss of the worst lane.
+    /// Lost time of the CPU or vCPU that lost the most.
     pub lost: String,
-    /// Largest cause of this loss; `None` if nothing was lost.
+    /// Largest cause of the lost time; `None` if nothing was lost.
     pub taker: Option<String>,
 }
 
@@ -26,7 +26,7 @@ impl fmt::Display for Headline {
 }
 
 impl Headline {
-    /// Returns the loss of a run and the largest cause, which begin its section on the page.
+    /// Returns the headline of a run, which begins the run's section on the page.
     pub fn of(run: &ReportedRun) -> Headline {
         match worst_lane(run) {
             Some(lane) => Headline {
@@ -60,7 +60,7 @@ fn lost(run: &ReportedRun, lane: usize) -> String {
             let of_lane = run
                 .wakeups()
                 .and_then(|it| it.cpus.get(lane_in_summary(run, lane)?)?.user);
-            // Of at most 1000 wake-ups this would be the worst again.
+            // Of 1000 or fewer wake-ups, this percentile would be the maximum again.
             let usual = of_lane.filter(|user| user.count > 1_000);
             let usual = usual.map_or_else(String::new, |user| {
                 format!(" ({} for all but 1 in 1000)", duration(user.p999_ns))
@@ -107,8 +107,8 @@ fn taker(run: &ReportedRun, lane: usize) -> Option<String> {
     ))
 }
 
-/// Returns the lane that lost the largest part of its time; for wake-ups, the lane with the latest
-/// one.
+/// Returns the index of the CPU or vCPU that lost the largest part of its time. For wake-ups, the
+/// largest latency decides. `None` if nothing was recorded.
 fn worst_lane(run: &ReportedRun) -> Option<usize> {
     let lanes = 0..run.gathered.lanes.len();
     lanes.max_by(|a, b| {
@@ -120,7 +120,8 @@ fn worst_lane(run: &ReportedRun) -> Option<usize> {
     })
 }
 
-/// Returns the index of a lane's CPU in the summary.
+/// Returns the index of a CPU in the summary; `None` if the summary lacks the CPU. `lane` is the
+/// CPU's index on the page.
 fn lane_in_summary(run: &ReportedRun, lane: usize) -> Option<usize> {
     let number = *run.gathered.lanes.get(lane)?;
     let summary = run.summary()?;
@@ -130,7 +131,7 @@ fn lane_in_summary(run: &ReportedRun, lane: usize) -> Option<usize> {
     }
 }
 
-/// Returns the part of its time that a lane lost, in percent; `None` if it is unknown.
+/// Returns the part of its time that a CPU or vCPU lost, in percent; `None` if unknown.
 fn noise_percent(run: &ReportedRun, lane: usize) -> Option<f64> {
     match &run.outcome {
         RunOutcome::Exits(exits) => {

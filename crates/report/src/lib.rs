@@ -1,8 +1,8 @@
-//! Writes the results of an explanation as one page that needs no network: figures, charts and
-//! tables.
+//! Turns an explained recording into one page with figures, charts and tables. The page needs no
+//! network.
 //!
-//! Pure: takes moments while they are explained ([`Gathering`]), reduces them without losing a
-//! maximum, and returns the page as text. It opens no file and reads no clock.
+//! The crate opens no file and reads no clock. It takes gaps, wake-ups or exits while they are
+//! explained ([`Gathering`]), reduces them without losing a maximum, and returns the page as text.
 
 #![forbid(unsafe_code)]
 

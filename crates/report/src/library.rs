@@ -1,10 +1,10 @@
-//! The charts' library from npm: the bundle of plotly.js that draws on plain axes, a third of the
-//! whole. It is packed (`gzip -9n`), and the browser unpacks it (the Compression Streams standard).
+//! The charts' library from npm: the smaller bundle of plotly.js, which only draws on plain axes.
+//! It is compressed (`gzip -9n`), and the browser decompresses it (Compression Streams standard).
 
-/// The script `plotly-cartesian.min.js` of `plotly.js-cartesian-dist-min@3.0.1`.
+/// Compressed script `plotly-cartesian.min.js` of `plotly.js-cartesian-dist-min@3.0.1`.
 pub(crate) const PACKED: &[u8] = include_bytes!("../library/plotly-cartesian.min.js.gz");
 
-/// SHA-256 of the script in base64, for the page's policy.
+/// SHA-256 of the decompressed script in base64, for the page's Content-Security-Policy.
 pub(crate) const HASH: &str = "J8UgPsugUt5kR2A2lvOVWPXRlhg5unqxU2OfZtPQ1Wk=";
 
 #[cfg(test)]

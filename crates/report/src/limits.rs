@@ -1,11 +1,11 @@
-//! Facts about the machine and the run, in words.
+//! Facts about the machine and the run, as text.
 
 use vmnoise_events::{ExitFilter, FinishReason, Policy, RunFacts};
 
 use crate::figures::{duration, ranges};
 use crate::run::{ReportedRun, RunOutcome};
 
-/// Returns name and value of each fact.
+/// Returns the name and the value of each fact.
 pub(crate) fn facts(run: &ReportedRun) -> Vec<(&'static str, String)> {
     let RunFacts { options, host, .. } = &run.facts;
     let mut facts = vec![
@@ -43,7 +43,8 @@ pub(crate) fn facts(run: &ReportedRun) -> Vec<(&'static str, String)> {
     facts
 }
 
-/// Returns zero of the page's times on the clock of the other outputs.
+/// Returns the begin of the run on the clock of the other outputs. Times on the page are relative
+/// to this begin.
 fn begin(run: &ReportedRun) -> String {
     let machine = match run.outcome {
         RunOutcome::Joined(_) => " of the guest",
@@ -57,8 +58,8 @@ fn begin(run: &ReportedRun) -> String {
     )
 }
 
-/// Returns the filter for exits of the run, or of its host; empty if there is no filter, or there
-/// are no exits.
+/// Returns the exit filter of the run, or of its host, as text. Empty if there is no filter, or if
+/// there are no exits.
 fn reported_exits(run: &ReportedRun) -> String {
     let everything = ExitFilter::default();
     let (filter, host) = match &run.outcome {

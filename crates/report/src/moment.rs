@@ -1,16 +1,16 @@
-//! The unit of a page: one loss of time, whatever was measured.
+//! One loss of time, for every kind of recording.
 
 use vmnoise_explain::Part;
 
-/// A gap, an exit or a wake-up.
+/// A gap, an exit or a wake-up. Pages call them moments.
 #[derive(Debug, Clone, Copy)]
 pub struct Moment<'a> {
-    /// Lane that lost the time: the number of a CPU, or the id of a vCPU.
+    /// CPU number, or id of the vCPU, that lost the time. Pages call it the lane.
     pub lane: u32,
-    /// Begin, CLOCK_MONOTONIC in nanoseconds.
+    /// Begin of the moment, CLOCK_MONOTONIC in nanoseconds.
     pub start_mono_ns: u64,
-    /// Length in nanoseconds.
+    /// Length of the moment, in nanoseconds.
     pub dur_ns: u64,
-    /// Parts, which add up to the length.
+    /// Parts of the moment. They add up to its length.
     pub parts: &'a [Part],
 }

@@ -1,4 +1,4 @@
-//! The page of recordings, and the data for its template.
+//! The page about recordings, and the data for its template.
 
 use askama::Template;
 use vmnoise_explain::Most;
@@ -14,11 +14,12 @@ use crate::shares::label;
 use crate::tables::{Table, tables};
 use crate::trees::trees;
 
-/// Number of longest moments that are described in words.
+/// Number of the longest gaps, wake-ups or exits that the page describes in words.
 const TOLD: usize = 9;
-/// Number of parts that the page lists for such a moment; one line has the sum of the other parts.
+/// Number of parts that the page lists for each of the longest gaps, wake-ups or exits. One more
+/// line has the sum of all other parts.
 const PARTS: usize = 6;
-/// Number of lines of a moment that is a tree.
+/// Limits on the number of lines of a gap, wake-up or exit that is shown as a tree.
 const FEW: Most = Most {
     exits: 4,
     parts: 4,
@@ -34,14 +35,14 @@ pub struct RefusedFile {
     pub why: String,
 }
 
-/// Contents of a page.
+/// Contents of a page about recordings.
 #[derive(Debug)]
 pub struct Page {
-    /// The recordings; each becomes a section.
+    /// The recordings. Each becomes a section of the page.
     pub runs: Vec<ReportedRun>,
     /// Files that cannot be shown.
     pub refused: Vec<RefusedFile>,
-    /// Version of the program.
+    /// Version of the vmnoise that writes the page.
     pub tool_version: String,
 }
 
@@ -121,15 +122,15 @@ impl<'a> Section<'a> {
     }
 }
 
-/// One of the longest moments, in words.
+/// One of the longest gaps, wake-ups or exits, as text.
 struct Reported {
     heading: String,
-    /// Caveat; may be empty.
+    /// Caveat about the data; may be empty.
     flaw: String,
     lines: Vec<Said>,
 }
 
-/// A line of such a moment.
+/// Line about one part of a gap, wake-up or exit.
 struct Said {
     depth: u8,
     time: String,

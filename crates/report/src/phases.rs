@@ -1,22 +1,23 @@
-//! Phases of the wake-ups of a run: their lengths, and in a join the sides that caused them.
+//! Phases of a run's wake-ups: their lengths and, for joined recordings, the time that guest and
+//! host caused.
 
 use vmnoise_explain::{CpuSides, CpuWakeups, Phase, PhaseSides};
 
 use crate::figures::sum;
 use crate::run::ReportedRun;
 
-/// One phase of all wake-ups of a CPU, or of all CPUs.
+/// Time of one phase, over all wake-ups of one CPU or of all CPUs.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct PhaseSum {
-    /// `None` for the time that fits no known phase.
+    /// The phase; `None` for the time that belongs to no known phase.
     pub(crate) phase: Option<Phase>,
-    /// Nanoseconds; `None` if no wake-up has this phase.
+    /// Time in nanoseconds; `None` if no wake-up has this phase.
     pub(crate) total_ns: Option<u64>,
-    /// Time by side; `None` without a host.
+    /// Time that guest and host caused; `None` without a host's recording.
     pub(crate) sides: Option<PhaseSides>,
 }
 
-/// Phases of a CPU's wake-ups.
+/// Phases of the wake-ups of one CPU, or of all CPUs together.
 #[derive(Debug, Clone)]
 pub(crate) struct CpuPhases {
     /// Number of the CPU.
@@ -70,7 +71,7 @@ impl CpuPhases {
     }
 }
 
-/// Returns the phases of each CPU, ascending; none if no tasks were measured.
+/// Returns the phases of each CPU, by ascending number. Empty if no periodic tasks were measured.
 pub(crate) fn by_cpu(run: &ReportedRun) -> Vec<CpuPhases> {
     let wakeups = run.wakeups().into_iter().flat_map(|it| &it.cpus);
     let sides = run.latencies().map(|it| &it.cpus);
@@ -81,7 +82,7 @@ pub(crate) fn by_cpu(run: &ReportedRun) -> Vec<CpuPhases> {
     cpus.collect()
 }
 
-/// Returns the phases of all CPUs together.
+/// Returns the sums over all CPUs; `None` without CPUs.
 pub(crate) fn together(cpus: &[CpuPhases]) -> Option<CpuPhases> {
     let (first, others) = cpus.split_first()?;
     let mut sum = first.clone();
@@ -89,7 +90,7 @@ pub(crate) fn together(cpus: &[CpuPhases]) -> Option<CpuPhases> {
     Some(sum)
 }
 
-/// Returns the words for a chart or a table.
+/// Returns the name of a phase for a chart or a table.
 pub(crate) const fn label(phase: Option<Phase>) -> &'static str {
     match phase {
         Some(Phase::ArmedLate) => "armed after the expiry",
@@ -101,7 +102,7 @@ pub(crate) const fn label(phase: Option<Phase>) -> &'static str {
     }
 }
 
-/// Returns the colour of a phase, which is distinct in light and dark.
+/// Returns the colour of a phase, which is visible on light and dark backgrounds.
 pub(crate) const fn colour(phase: Option<Phase>) -> &'static str {
     match phase {
         Some(Phase::ArmedLate) => "#d69a00",

@@ -1,4 +1,4 @@
-//! A section of the page: a recording, or that of a guest joined with its host's.
+//! A section of the page: a recording, or a guest's recording joined with its host's.
 
 use vmnoise_events::{MeasuringCommand, RunFacts, Share};
 use vmnoise_explain::{ExitsRun, JoinedLatencies, JoinedRun, Summary, VcpuExits, WakeupSummary};
@@ -7,10 +7,10 @@ use crate::gathering::{ResolvedMoments, Taker};
 use crate::scenes::Bar;
 use crate::shares;
 
-/// Results of the explanation.
+/// Result of the explanation, by the kind of recording.
 #[derive(Debug)]
 pub enum RunOutcome {
-    /// Gaps that a workload observed.
+    /// Gaps that a workload measured.
     Gaps(Box<Summary>),
     /// Gaps or wake-ups of a guest, with the activity of its host.
     Joined(Box<JoinedRun>),
@@ -20,52 +20,54 @@ pub enum RunOutcome {
     Wakeups(Box<Summary>),
 }
 
-/// An explained recording.
+/// An explained recording, ready for the page.
 #[derive(Debug)]
 pub struct ReportedRun {
-    /// Path of the recording; both paths if it is a join.
+    /// Path of the recording. For a join, the paths of both recordings.
     pub file: String,
-    /// Facts about the run before its first event.
+    /// Facts that were recorded before the run's first event.
     pub facts: RunFacts,
-    /// Results of the explanation.
+    /// Result of the explanation.
     pub outcome: RunOutcome,
-    /// Moments of the run.
+    /// Gaps, wake-ups or exits of the run.
     pub gathered: ResolvedMoments,
-    /// Name of each lane.
+    /// Name of each CPU or vCPU, by its index.
     pub lane_names: Vec<String>,
-    /// Activity inside some moments, by the index of the lane and the begin of the moment.
+    /// Activities inside the longest gaps, wake-ups or exits. The key has the index of the CPU or
+    /// vCPU, and the begin in CLOCK_MONOTONIC nanoseconds.
     pub scenes: Vec<((usize, u64), Vec<Bar>)>,
-    /// Least CPU time left in any window, by its length: the index of a lane, and pairs of length
-    /// and time left in nanoseconds. Only for gaps, and only if the run did not pause.
+    /// Least CPU time left in any window, for each window length. Each entry has the index of a
+    /// CPU, and pairs of length and time left in nanoseconds. Empty unless gaps were measured
+    /// without pauses.
     pub left: Vec<(usize, Vec<(u64, u64)>)>,
-    /// Limits of the run, such as lost records and the clock bound, one sentence each.
+    /// Limits of the run, such as lost records and the clock error. Each is one sentence.
     pub limits: Vec<String>,
-    /// Errors in the file, or reasons why it was not joined.
+    /// Errors in the file, or the reasons why two recordings were not joined.
     pub notes: Vec<String>,
 }
 
-/// Words for the subject of a run.
+/// Words that depend on what the run measured.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Words {
-    /// Name of the party that loses time.
+    /// Noun for the program or machine that loses time.
     pub(crate) victim: &'static str,
-    /// Name of one loss.
+    /// Noun for one gap, wake-up or exit.
     pub(crate) one: &'static str,
     pub(crate) many: &'static str,
-    /// Name of a lane.
+    /// Noun for a CPU or vCPU.
     pub(crate) lane: &'static str,
-    /// Name of the sum of all moments.
+    /// Noun for the sum of all lost time.
     pub(crate) noise: &'static str,
-    /// Title of the axis of lengths.
+    /// Title of the axis that shows lengths.
     pub(crate) length: &'static str,
-    /// Title of the chart of the longest moments.
+    /// Title of the chart of spikes.
     pub(crate) over_time: &'static str,
 }
 
 impl ReportedRun {
-    /// Returns the cause of a share, as the end of the sentence "71 % of the noise is ". If part of
-    /// this kernel's work was not observed, the residual may be that work, so the text names no
-    /// layer below.
+    /// Returns the cause of a share as the end of the sentence "71 % of the noise is ". If part of
+    /// this kernel's work was not observed, the residual may be work of this kernel. In this case
+    /// the text names no hypervisor.
     pub(crate) fn deed(&self, share: Share, who: Option<&str>) -> String {
         let witnesses = &self.facts.witnesses;
         let may_be_this_kernel = match share {
@@ -118,7 +120,7 @@ impl ReportedRun {
         }
     }
 
-    /// Returns the summary; `None` for exits.
+    /// Returns the summary of gaps and wake-ups; `None` for exits.
     pub(crate) fn summary(&self) -> Option<&Summary> {
         match &self.outcome {
             RunOutcome::Gaps(summary) | RunOutcome::Wakeups(summary) => Some(summary),
@@ -127,18 +129,18 @@ impl ReportedRun {
         }
     }
 
-    /// Returns the results about periodic tasks.
+    /// Returns the results of periodic tasks; `None` if no tasks were measured.
     pub(crate) fn wakeups(&self) -> Option<&WakeupSummary> {
         self.summary()?.wakeups.as_ref()
     }
 
-    /// Returns true if the moments are wake-ups.
+    /// Returns whether the run measured wake-ups.
     pub(crate) fn is_of_tasks(&self) -> bool {
         self.wakeups().is_some()
     }
 
-    /// Returns the guest's and the host's part in the wake-ups of periodic tasks, if the run is a
-    /// join.
+    /// Returns how much of the wake-up latencies guest and host caused; `None` unless the run is a
+    /// join of periodic tasks.
     pub(crate) fn latencies(&self) -> Option<&JoinedLatencies> {
         match &self.outcome {
             RunOutcome::Joined(run) => run.latencies.as_ref(),
@@ -146,31 +148,31 @@ impl ReportedRun {
         }
     }
 
-    /// Returns the name of a CPU.
+    /// Returns the name of the CPU with this number.
     pub(crate) fn name_of(&self, cpu: u32) -> String {
         let place = self.gathered.lanes.iter().position(|lane| *lane == cpu);
         place.map_or_else(|| format!("CPU {cpu}"), |it| self.lane_name(it).to_owned())
     }
 
-    /// Returns the index of a vCPU's lane; `None` if none of its exits was recorded singly.
+    /// Returns the index of a vCPU; `None` if none of its exits was recorded individually.
     pub(crate) fn lane_of(&self, vcpu: &VcpuExits) -> Option<usize> {
         self.gathered.lanes.iter().position(|id| *id == vcpu.id.0)
     }
 
-    /// Returns the name of a lane by its index.
+    /// Returns the name of the CPU or vCPU with this index.
     pub(crate) fn lane_name(&self, place: usize) -> &str {
         self.lane_names.get(place).map_or("-", |name| name)
     }
 
-    /// Returns zero of the page's times, CLOCK_MONOTONIC in nanoseconds. It is the zero of text and
-    /// JSON. For exits, which text and JSON date by CLOCK_MONOTONIC, it is the earliest instant of
-    /// the stream.
+    /// Returns the zero point of the page's times, CLOCK_MONOTONIC in nanoseconds. Text and JSON
+    /// use the same zero point. For exits, text and JSON show CLOCK_MONOTONIC itself, and the page
+    /// begins at the earliest instant of the stream.
     pub(crate) fn origin_mono_ns(&self) -> u64 {
         let origin_ns = self.summary().and_then(|summary| summary.origin_mono_ns);
         origin_ns.unwrap_or(self.gathered.span_mono_ns.0)
     }
 
-    /// Converts an instant to nanoseconds after [`Self::origin_mono_ns`].
+    /// Returns the nanoseconds between [`Self::origin_mono_ns`] and this instant.
     pub(crate) fn at_ns(&self, mono_ns: u64) -> u64 {
         mono_ns.saturating_sub(self.origin_mono_ns())
     }
@@ -180,15 +182,16 @@ impl ReportedRun {
         self.at_ns(self.gathered.span_mono_ns.1)
     }
 
-    /// Returns the length of the longest moment of a lane, to the nanosecond.
+    /// Returns the length of the longest gap, wake-up or exit of a CPU or vCPU, in nanoseconds.
+    /// `None` without gaps, wake-ups and exits.
     pub(crate) fn longest_ns(&self, lane: usize) -> Option<u64> {
         let spikes = self.gathered.spikes.iter();
         let of_lane = spikes.filter(|spike| spike.lane == lane);
         of_lane.map(|spike| spike.dur_ns).max()
     }
 
-    /// Returns the causes of lost time, the largest first. The time of vCPUs in KVM and the VMM is
-    /// by the reason of the exit, from the kernel's own sums.
+    /// Returns the causes of lost time, the largest first. For vCPUs, the kernel's own sums by exit
+    /// reason replace the time of KVM and the VMM.
     pub(crate) fn takers(&self) -> Vec<Taker> {
         let mut takers = self.gathered.takers.clone();
         if let RunOutcome::Exits(run) = &self.outcome {
@@ -204,7 +207,7 @@ impl ReportedRun {
         takers
     }
 
-    /// Returns the time that KVM and the VMM took from a vCPU, by the reason of the exit.
+    /// Returns the time that KVM and the VMM took from a vCPU, by exit reason.
     fn counted(&self, vcpu: &VcpuExits) -> impl Iterator<Item = Taker> {
         let lane = self.lane_of(vcpu);
         let reasons = lane.map(|lane| {

@@ -1,4 +1,4 @@
-//! Activity inside the longest moments, from a second pass over the stream.
+//! Finds the activity inside the longest gaps, wake-ups or exits, in a second pass over the stream.
 
 use std::cmp::Reverse;
 
@@ -7,7 +7,7 @@ use vmnoise_explain::{Longest, share_of};
 
 use crate::spikes::Spike;
 
-/// Bars of one scene; the longest are kept.
+/// Largest number of bars in a scene. The longest bars are kept.
 const BARS: usize = 150;
 
 /// Machine whose kernel recorded the activity.
@@ -15,38 +15,39 @@ const BARS: usize = 150;
 pub enum KernelSide {
     /// The machine that lost the time.
     Guest,
-    /// The machine below.
+    /// The host of the machine that lost the time.
     Host,
 }
 
-/// One activity.
+/// One activity inside a gap, wake-up or exit.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Bar {
-    /// Machine.
+    /// Machine whose kernel recorded the activity.
     pub side: KernelSide,
-    /// Begin, CLOCK_MONOTONIC in nanoseconds.
+    /// Begin of the activity, CLOCK_MONOTONIC in nanoseconds.
     pub start_mono_ns: u64,
-    /// Length in nanoseconds.
+    /// Length of the activity, in nanoseconds.
     pub dur_ns: u64,
-    /// Share to which the activity's time belongs, except while another activity covers it.
+    /// Share in which the activity's time is counted, except for the time of nested activities.
     pub share: Share,
-    /// Name of the source; empty if it is unknown.
+    /// Name of the source; empty if unknown.
     pub name: String,
 }
 
-/// Reads a stream for the second time.
+/// Collects activities inside given time ranges while a stream is read for the second time.
 #[derive(Debug)]
 pub struct Scenes {
     workload: MeasuringCommand,
-    /// CPU, begin, end and index of each moment, in the order of CPUs and begins.
+    /// CPU, begin, end (both CLOCK_MONOTONIC in nanoseconds) and index of each range, sorted by CPU
+    /// and begin.
     wanted: Vec<(u32, u64, u64, usize)>,
-    /// Activities of each moment by length; of equal ones, the first precedes.
+    /// Longest activities of each range. Of activities with equal length, the earlier is kept.
     found: Vec<Longest<(u64, Reverse<u64>), Activity>>,
     seen: u64,
 }
 
 impl Scenes {
-    /// Prepares the scenes of these moments. `cpu` returns the CPU of a moment.
+    /// Prepares a scene for each of these spikes. `cpu` returns the number of a spike's CPU.
     pub fn new(
         workload: MeasuringCommand,
         spikes: &[Spike],
@@ -64,7 +65,7 @@ impl Scenes {
         }
     }
 
-    /// Adds the next activity. A stop is ignored, since it was not measured.
+    /// Adds the next activity. A stop is ignored, because stopped time was not measured.
     pub fn see(&mut self, activity: &Activity) {
         if activity.kind == ActivityKind::Stopped {
             return;
@@ -88,7 +89,8 @@ impl Scenes {
         }
     }
 
-    /// Returns the scenes in the order of the moments, each in the order of time.
+    /// Returns a scene for each spike, in their order. The bars of a scene are in the order of
+    /// time.
     pub fn finish(self, mut name: impl FnMut(SourceId) -> String) -> Vec<Vec<Bar>> {
         let side = side_of(self.workload);
         let scenes = self.found.into_iter().map(|found| {
@@ -107,7 +109,7 @@ impl Scenes {
     }
 }
 
-/// Returns the bars in the order of time; if there are too many, without the shortest.
+/// Returns the bars in the order of time. If there are too many, the shortest are left out.
 pub(crate) fn few(bars: &[Bar]) -> Vec<&Bar> {
     let mut bars: Vec<&Bar> = bars.iter().collect();
     bars.sort_by_key(|bar| Reverse(bar.dur_ns));
@@ -116,8 +118,8 @@ pub(crate) fn few(bars: &[Bar]) -> Vec<&Bar> {
     bars
 }
 
-/// Returns the machine of a recording's activities: a microVM has no kernel, so its host recorded
-/// them.
+/// Returns the machine that recorded the activities. A microVM has no kernel of its own, so its
+/// host recorded them.
 const fn side_of(workload: MeasuringCommand) -> KernelSide {
     match workload.is_witnessed_by_host() {
         true => KernelSide::Host,

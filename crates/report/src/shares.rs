@@ -1,9 +1,9 @@
-//! Words and colours of shares for the page.
+//! Names and colours of shares on the page.
 
 use vmnoise_events::Share;
 use vmnoise_explain::OVERSLEPT;
 
-/// Returns the colour of a share, which is readable on white and on near-black.
+/// Returns the colour of a share, which is visible on white and on near-black.
 pub(crate) const fn colour(share: Share) -> &'static str {
     match share {
         Share::Nmi => "#7a5bd0",
@@ -26,7 +26,7 @@ pub(crate) const fn colour(share: Share) -> &'static str {
     }
 }
 
-/// Returns the words for a legend.
+/// Returns the name of a share for a legend.
 pub(crate) const fn label(share: Share) -> &'static str {
     match share {
         Share::Nmi => "NMI",
@@ -49,7 +49,7 @@ pub(crate) const fn label(share: Share) -> &'static str {
     }
 }
 
-/// Returns the cause of a share, as the end of the sentence "71 % of the noise is ".
+/// Returns the cause of a share as the end of the sentence "71 % of the noise is ".
 pub(crate) fn deed(share: Share, who: Option<&str>) -> String {
     if who == Some(OVERSLEPT) {
         return "sleep of the vCPU that its host ended only after the expiry".to_owned();
@@ -97,8 +97,8 @@ const fn nobody(share: Share) -> &'static str {
     }
 }
 
-/// Returns the name of a task without its number, so that the threads of one program are one:
-/// `stress-ng` for `stress-ng:4711`.
+/// Returns the name of a task without its number: `stress-ng` for `stress-ng:4711`. All threads of
+/// a program then have the same name.
 pub(crate) fn program(name: &str) -> &str {
     match name.rsplit_once(':') {
         Some((program, number)) if number.bytes().all(|byte| byte.is_ascii_digit()) => program,

@@ -1,5 +1,6 @@
-//! The longest moments of a run: the longest of each cell of time, and the longest of all. For each
-//! moment that is left out, a longer or equal one stays in its cell.
+//! Collects the longest gaps, wake-ups or exits of a run: the longest in each cell of time, and the
+//! longest of the whole run. A moment is left out only if its cell keeps a moment that is at least
+//! as long.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -9,25 +10,26 @@ use vmnoise_explain::Part;
 use crate::grid::{Cell, Grid, room};
 use crate::moment::Moment;
 
-/// Number of longest moments that are kept independently of their cells, and whose scene is drawn.
+/// Number of longest moments of the whole run that are kept. Each of these moments gets a scene.
 pub const LONGEST: usize = 200;
-/// Cells of one lane while a run is read.
+/// Largest number of cells for one CPU or vCPU while a run is read.
 const CELLS: usize = 4_096;
-/// Cells of all lanes together: many more than a page shows, so that the limit is not visible.
+/// Largest number of cells over all CPUs or vCPUs. This is more than a page can show, so the limit
+/// is not visible.
 const ALL_CELLS: usize = 1 << 17;
-/// Width of a cell before it grows.
+/// Width of a cell at first, in nanoseconds.
 const FIRST_WIDTH_NS: u64 = 65_536;
 
-/// One gap, exit or wake-up.
+/// One of the longest gaps, exits or wake-ups.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Spike {
-    /// Index of the lane that lost the time.
+    /// Index of the CPU or vCPU that lost the time.
     pub lane: usize,
-    /// Begin, CLOCK_MONOTONIC in nanoseconds.
+    /// Begin of the gap, exit or wake-up, CLOCK_MONOTONIC in nanoseconds.
     pub start_mono_ns: u64,
-    /// Length in nanoseconds.
+    /// Length of the gap, exit or wake-up, in nanoseconds.
     pub dur_ns: u64,
-    /// Parts of the moment, the largest first.
+    /// Parts of the length, the largest first.
     pub parts: Vec<Part>,
 }
 
@@ -41,18 +43,18 @@ impl Spike {
         }
     }
 
-    /// Returns the end of the moment, CLOCK_MONOTONIC in nanoseconds.
+    /// Returns the end of the gap, exit or wake-up, CLOCK_MONOTONIC in nanoseconds.
     pub fn end_mono_ns(&self) -> u64 {
         self.start_mono_ns.saturating_add(self.dur_ns)
     }
 }
 
-/// Longest moment of a cell.
+/// Longest moment that begins in a cell of time.
 #[derive(Debug, Default)]
 struct Peak(Option<Spike>);
 
 impl Peak {
-    /// Keeps the longer moment, and the first of equal ones.
+    /// Keeps the longer of two moments, and the first of equally long ones.
     fn see(&mut self, dur_ns: u64, spike: impl FnOnce() -> Spike) {
         if self.0.as_ref().is_none_or(|peak| dur_ns > peak.dur_ns) {
             self.0 = Some(spike());
@@ -68,11 +70,12 @@ impl Cell for Peak {
     }
 }
 
-/// Collects moments one by one.
+/// Collects the longest [`Moment`]s of a run.
 #[derive(Debug, Default)]
 pub(crate) struct Spikes {
     lanes: Vec<Grid<Peak>>,
-    /// Length of each kept spike, and its index in `kept`; the shortest spike comes out first.
+    /// Length of each kept spike in nanoseconds, and the spike's index in `kept`. The shortest
+    /// spike is at the top.
     longest: BinaryHeap<Reverse<(u64, usize)>>,
     kept: Vec<Spike>,
 }
@@ -102,15 +105,16 @@ impl Spikes {
         self.longest.push(Reverse((moment.dur_ns, place)));
     }
 
-    /// Returns the longest of all, the longest first.
+    /// Returns the longest moments of the whole run, the longest first.
     pub(crate) fn longest(&self) -> Vec<Spike> {
         let mut longest = self.kept.clone();
         longest.sort_by_key(|spike| (Reverse(spike.dur_ns), spike.start_mono_ns, spike.lane));
         longest
     }
 
-    /// Returns the longest moments of all and the peaks of at most `most` cells of each lane, in
-    /// the order of lanes and begins. Returns also the width of each lane's cells.
+    /// Returns spikes and widths. The spikes are the longest moments of the run, and the longest
+    /// moment of each cell, with at most `most` cells for each CPU or vCPU. They are sorted by CPU
+    /// or vCPU and begin. The widths, in nanoseconds, are those of the cells of each CPU or vCPU.
     pub(crate) fn into_peaks(mut self, most: usize) -> (Vec<Spike>, Vec<u64>) {
         let mut widths_ns = Vec::new();
         let mut spikes = std::mem::take(&mut self.kept);
@@ -150,7 +154,7 @@ mod tests {
                 let it = (spike.lane, spike.start_mono_ns, spike.dur_ns);
                 prop_assert!(moments.contains(&it), "{it:?} was never seen");
             }
-            // For each moment that is left out, a longer or equal one stays in its cell.
+            // A moment is left out only if its cell keeps a moment that is at least as long.
             for (lane, start_ns, dur_ns) in &moments {
                 let cell = start_ns / widths_ns[*lane];
                 let beside = peaks.iter().filter(|spike| spike.lane == *lane && spike.start_mono_ns / widths_ns[*lane] == cell);

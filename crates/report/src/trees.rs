@@ -1,4 +1,5 @@
-//! The longest moments as trees: by phase, by side, by exit. Each level adds up to the line above.
+//! Shows the longest gaps, wake-ups or exits as trees of phases, exits and shares. The lines of
+//! each level add up to the line above them.
 
 use std::collections::HashMap;
 
@@ -10,42 +11,42 @@ use crate::phases;
 use crate::run::{ReportedRun, RunOutcome};
 use crate::shares::label;
 
-/// Suffix for the activity of the guest's own kernel.
+/// Suffix of activities that the guest's own kernel recorded.
 const GUEST: &str = ", guest";
 
-/// A moment and its parts.
+/// A gap, wake-up or exit with its parts, as a tree.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Tree {
     pub(crate) lines: Vec<Line>,
-    /// Caveat about the moment; may be empty.
+    /// Caveat about the data; may be empty.
     pub(crate) flaw: String,
 }
 
-/// One line of a tree.
+/// Line of a tree.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Line {
-    /// Level of the line: 0 for the branches of the moment.
+    /// Level of the line: 0 for the parts of the gap, wake-up or exit itself.
     pub(crate) depth: u8,
-    /// Share; `None` for a phase or an exit.
+    /// Share of the line's time; `None` for a phase or an exit.
     pub(crate) share: Option<Share>,
     pub(crate) words: String,
     pub(crate) ns: u64,
 }
 
-/// Words that depend on the run.
+/// Words that depend on the kind of run.
 #[derive(Debug, Clone, Copy)]
 struct Words {
     /// Suffix of names that the guest's kernel recorded.
     side: &'static str,
-    /// Zero of the begins of exits.
+    /// Name of the zero point for the begins of exits.
     since: &'static str,
 }
 
-/// Returns the trees of a run, by the number of the lane and the begin; none if the parts of
-/// moments have no parts.
+/// Returns the trees of a run. The key has the number of the CPU or vCPU and the begin in
+/// CLOCK_MONOTONIC nanoseconds. Empty if the recording's parts are not divided further.
 pub(crate) fn trees(run: &ReportedRun, most: Most) -> HashMap<(u32, u64), Tree> {
     let of_gaps = Words {
-        // A microVM has no kernel, so the names were recorded by its host.
+        // A microVM has no kernel of its own, so its host recorded the names.
         side: match run.facts.workload {
             MeasuringCommand::Microvm => "",
             _ => GUEST,

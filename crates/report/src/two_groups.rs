@@ -1,11 +1,11 @@
-//! Describes two groups of recordings in words.
+//! Describes two groups of recordings in sentences.
 
 use vmnoise_judge::compare::{GroupRow, GroupVerdict, LEVEL};
 
 use crate::beside::{GroupsBeside, signed, value};
 use crate::findings::Finding;
 
-/// Returns a sentence that says whether they differ.
+/// Returns a sentence about whether the groups differ.
 pub(crate) fn headline(of: &GroupsBeside<'_>) -> String {
     let different = different(of).count();
     match different {
@@ -18,7 +18,8 @@ pub(crate) fn headline(of: &GroupsBeside<'_>) -> String {
     }
 }
 
-/// Returns the differences, and the facts that are needed to judge them.
+/// Returns findings about the differences, and about facts that a reader needs to judge the
+/// differences.
 pub(crate) fn findings(of: &GroupsBeside<'_>) -> Vec<Finding> {
     let mut findings: Vec<Finding> = different(of).map(finding).collect();
     let groups = of.groups;

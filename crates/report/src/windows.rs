@@ -1,18 +1,18 @@
-//! The lost time of each lane by share, in windows of equal width.
+//! Collects the lost time of each CPU or vCPU by share, in windows of equal width.
 
 use vmnoise_events::ShareMap;
 
 use crate::grid::{Cell, Grid, room};
 use crate::moment::Moment;
 
-/// Number of windows of one lane.
+/// Largest number of windows for one CPU or vCPU.
 const CELLS: usize = 512;
-/// Number of windows of all lanes together: more than a page shows.
+/// Largest number of windows over all CPUs or vCPUs. This is more than a page shows.
 const ALL_CELLS: usize = 1 << 16;
-/// Width of a window before it grows.
+/// Width of a window at first, in nanoseconds.
 const FIRST_WIDTH_NS: u64 = 1_000_000;
 
-/// Lost time in one window.
+/// Lost time in one window, by share.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Window {
     pub(crate) shares_ns: ShareMap<u64>,
@@ -24,15 +24,15 @@ impl Cell for Window {
     }
 }
 
-/// Collects moments one by one.
+/// Collects lost time from [`Moment`]s.
 #[derive(Debug, Default)]
 pub(crate) struct Windows {
     lanes: Vec<Grid<Window>>,
 }
 
 impl Windows {
-    /// Adds a moment. If it covers several windows, its parts are spread evenly over them, since
-    /// their positions are unknown.
+    /// Adds a moment. If it covers several windows, each part is spread evenly over them, because
+    /// the position of a part is unknown.
     pub(crate) fn see(&mut self, lane: usize, moment: &Moment<'_>) {
         while self.lanes.len() <= lane {
             let most = room(&mut self.lanes, CELLS, ALL_CELLS);
@@ -41,7 +41,7 @@ impl Windows {
         let grid = &mut self.lanes[lane];
         let start_ns = moment.start_mono_ns;
         let end_ns = start_ns.saturating_add(moment.dur_ns);
-        // From here on the windows keep their width.
+        // The grid now covers the whole moment, so the width does not change below.
         grid.at(start_ns);
         grid.at(end_ns.saturating_sub(1).max(start_ns));
         let width_ns = grid.width_ns();
@@ -52,7 +52,8 @@ impl Windows {
                 .min(end_ns);
             let window = grid.at(from_ns);
             for part in moment.parts {
-                // Part of it before `ns`. The differences add up exactly.
+                // Returns the time of the part before `ns`. Differences of such times add up
+                // exactly.
                 let before = |ns: u64| {
                     let of_part = u128::from(part.ns) * u128::from(ns - start_ns);
                     (of_part / u128::from(moment.dur_ns)) as u64
@@ -64,8 +65,8 @@ impl Windows {
         }
     }
 
-    /// Returns the windows of each lane, all with the same width. There are at most `most` in all
-    /// lanes together, but at least one for each lane.
+    /// Returns windows of the same width for all CPUs or vCPUs. All together have at most `most`
+    /// windows, but each CPU or vCPU has at least one.
     pub(crate) fn into_even(mut self, most: usize) -> Even {
         let most = most / self.lanes.len().max(1);
         for lane in &mut self.lanes {
@@ -89,10 +90,10 @@ impl Windows {
     }
 }
 
-/// Windows of one lane.
+/// Windows of one CPU or vCPU.
 #[derive(Debug)]
 struct Row {
-    /// Number of the first window.
+    /// Number of the first window, counted in widths from the zero of CLOCK_MONOTONIC.
     first: u64,
     windows: Vec<Window>,
 }
@@ -103,41 +104,42 @@ impl Row {
         Row { first, windows }
     }
 
-    /// Returns the number of the window after the last.
+    /// Returns the number after that of the last window.
     fn end(&self) -> u64 {
         self.first + self.windows.len() as u64
     }
 }
 
-/// Windows of one width, at the same times on all lanes.
+/// Windows of equal width that begin at the same times on all CPUs or vCPUs.
 #[derive(Debug, Default)]
 pub(crate) struct Even {
     pub(crate) width_ns: u64,
-    /// Number of the first window. Window `n` begins at `n` widths of CLOCK_MONOTONIC.
+    /// Number of the first window. Window `n` begins when CLOCK_MONOTONIC is `n` times the width.
     first: u64,
     len: usize,
     lanes: Vec<Row>,
 }
 
 impl Even {
-    /// Returns the number of windows from the first to the last of any lane.
+    /// Returns the number of windows from the earliest to the latest of all CPUs or vCPUs.
     pub(crate) fn len(&self) -> usize {
         self.len
     }
 
-    /// Returns the number of lanes.
+    /// Returns the number of CPUs or vCPUs.
     pub(crate) fn lanes(&self) -> usize {
         self.lanes.len()
     }
 
-    /// Returns the begins of the windows, CLOCK_MONOTONIC in nanoseconds.
+    /// Returns the begin of each window, CLOCK_MONOTONIC in nanoseconds.
     pub(crate) fn begins_mono_ns(&self) -> impl Iterator<Item = u64> + '_ {
         (self.first..)
             .take(self.len)
             .map(|number| number.saturating_mul(self.width_ns))
     }
 
-    /// Returns the lost time of a lane in the window with this index; `None` if there is none.
+    /// Returns the lost time of a CPU or vCPU in the window with this index; `None` if no time was
+    /// lost.
     pub(crate) fn of(&self, lane: usize, place: usize) -> Option<&Window> {
         let row = self.lanes.get(lane)?;
         let before = row.first.checked_sub(self.first)?;

@@ -7,28 +7,29 @@ use rustix::process::{Gid, Uid};
 /// A user of this machine.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Account {
-    /// The name that was requested.
+    /// Name that was passed to `--user`.
     pub name: String,
     /// User id of passwd(5).
     pub uid: Uid,
-    /// Its first group.
+    /// Main group of the user.
     pub gid: Gid,
-    /// The other groups of which it is a member.
+    /// Other groups of which the user is a member.
     pub groups: Vec<Gid>,
 }
 
-/// Returns the user with this name. A static program can only read the files of this machine: the C
-/// library would load its modules for directories on other machines.
+/// Returns the user with this name. The user must be in /etc/passwd, because a static program
+/// cannot use the C library's modules for directories on other machines.
 ///
 /// # Errors
-/// A sentence that says what is missing.
+/// If there is no such user, or a file cannot be read. The error is a sentence with the reason.
 pub fn parse(name: &str) -> Result<Account, String> {
     let read = |file| fs::read_to_string(file).map_err(|error| format!("{file}: {error}"));
     find(name, &read("/etc/passwd")?, &read("/etc/group")?)
         .ok_or_else(|| format!("/etc/passwd of this machine has no user `{name}`"))
 }
 
-/// Finds a user by the lines of passwd(5) and group(5).
+/// Returns the user with this name, from the contents of passwd(5) and group(5); `None` if there is
+/// none.
 fn find(name: &str, users: &str, groups: &str) -> Option<Account> {
     let is_it = |line: &&str| line.split(':').next() == Some(name);
     let fields: Vec<&str> = users.lines().find(is_it)?.split(':').collect();

@@ -1,8 +1,8 @@
-//! The system calls that a process may make while it works. All others are refused with EPERM, in
-//! all threads.
+//! The system calls that a process may make while it works. In all threads, every other call fails
+//! with EPERM.
 //!
-//! The kernel remembers which calls are allowed for any arguments, and does not run the filter for
-//! them (Linux 5.11). So the calls of a measuring thread (`ioctl` of KVM_RUN, `bpf`,
+//! Since Linux 5.11, the kernel remembers which calls are allowed for any arguments. It does not
+//! run the filter for these calls. So the calls of a measuring thread (`ioctl` of KVM_RUN, `bpf`,
 //! `clock_nanosleep`, `futex`) have no conditions.
 
 use libc::*;
@@ -20,7 +20,8 @@ const MEMORY: &[i64] = &[
     SYS_madvise,
 ];
 
-/// Calls with which threads wait for each other, give up rights, and end, and the process ends.
+/// Calls by which threads wait for each other, give up rights and end. The call that ends the
+/// process is also here.
 const THREADS: &[i64] = &[
     SYS_set_robust_list,
     SYS_rseq,
@@ -36,11 +37,11 @@ const THREADS: &[i64] = &[
     SYS_exit_group,
 ];
 
-/// Calls that wait for helpers that have ended.
+/// Calls that wait for child processes that have ended.
 const CHILDREN: &[i64] = &[SYS_wait4, SYS_waitid];
 
-/// Calls for signals. A handler wakes the thread that waits for signals through a pair of sockets
-/// (signal-hook). Without the last two calls Ctrl-C does nothing.
+/// Calls for signals. A signal handler wakes the waiting thread through a pair of sockets
+/// (signal-hook). Without the last two calls, Ctrl-C does nothing.
 const SIGNALS: &[i64] = &[
     SYS_rt_sigaction,
     SYS_rt_sigprocmask,
@@ -65,8 +66,8 @@ const WAITING: &[i64] = &[
     SYS_pipe2,
 ];
 
-/// Calls that read facts of the machine and of this process. The kernel can provide clocks and the
-/// CPU's number without a call. rustix assumes that these calls never fail, and panics if they do.
+/// Calls that read facts about the machine and this process. The kernel may provide clocks and the
+/// CPU's number without a call. rustix panics if one of these calls fails.
 const FACTS: &[i64] = &[
     SYS_clock_gettime,
     SYS_clock_getres,
@@ -86,7 +87,7 @@ const FACTS: &[i64] = &[
     SYS_uname,
 ];
 
-/// Calls for open files, for searching files, and for /proc and /sys.
+/// Calls that use open files, search for files, and read /proc and /sys.
 const FILES: &[i64] = &[
     SYS_read,
     SYS_readv,
@@ -117,10 +118,11 @@ const FILES: &[i64] = &[
     SYS_getcwd,
 ];
 
-/// Calls for the guest in KVM_RUN, the terminal, and maps of BPF programs.
+/// Calls for KVM_RUN, for the terminal, and for maps of BPF programs.
 const KERNEL: &[i64] = &[SYS_ioctl, SYS_bpf];
 
-/// Calls that make a file appear complete, in a folder that may have to be created.
+/// Calls that write a file so that it appears only when it is complete. They may also create its
+/// folder.
 const PLACING: &[i64] = &[
     SYS_openat,
     SYS_rename,
@@ -132,10 +134,10 @@ const PLACING: &[i64] = &[
     SYS_mkdirat,
 ];
 
-/// Calls that give a file to its owner.
+/// Calls that change the owner of a file.
 const GIVING: &[i64] = &[SYS_fchmod, SYS_fchown];
 
-/// Calls that connect to a server on another machine, and ask for its address.
+/// Calls that find the address of a server on another machine, and connect to it.
 const CONNECTING: &[i64] = &[
     SYS_connect,
     SYS_bind,
@@ -148,10 +150,10 @@ const CONNECTING: &[i64] = &[
     SYS_shutdown,
 ];
 
-/// Calls for a feed over vsock, in which the host connects to this guest.
+/// Calls for a feed over vsock: the host connects to this guest.
 const CONNECTED: &[i64] = &[SYS_accept4, SYS_setsockopt, SYS_getsockopt, SYS_shutdown];
 
-/// Calls for connections to a listener that already exists.
+/// Calls that accept connections at a listener that already exists.
 const ANSWERING: &[i64] = &[
     SYS_accept4,
     SYS_setsockopt,
@@ -161,8 +163,8 @@ const ANSWERING: &[i64] = &[
     SYS_shutdown,
 ];
 
-/// Flags of `clone` that make namespaces. Only threads are allowed: the creator of a user namespace
-/// has every capability in it.
+/// Flags of `clone` that create namespaces. They are refused, because the creator of a user
+/// namespace has every capability in it. `clone` may create only threads.
 const NEW: i32 = CLONE_NEWNS
     | CLONE_NEWCGROUP
     | CLONE_NEWUTS
@@ -171,16 +173,16 @@ const NEW: i32 = CLONE_NEWNS
     | CLONE_NEWPID
     | CLONE_NEWNET;
 
-/// Commands of `fcntl` that are allowed. With other commands, a ready file could send any signal to
+/// Commands of `fcntl` that are allowed. Other commands could make a ready file send any signal to
 /// any process.
 const OF_DESCRIPTORS: [i32; 4] = [F_GETFD, F_SETFD, F_GETFL, F_DUPFD_CLOEXEC];
 
-/// Refuses every other call, in all existing and future threads.
+/// Allows only the calls of these works, in all existing and future threads.
 pub fn limit(works: &[AttachedWork]) -> Result<(), Error> {
     apply_filter_all_threads(&program(&allowed(works)))
 }
 
-/// Returns the allowed calls, with conditions on their arguments if these matter.
+/// Returns the answer to each call of these works. Calls have conditions if their arguments matter.
 fn allowed(works: &[AttachedWork]) -> Calls {
     let mut anyway = vec![
         MEMORY, THREADS, CHILDREN, SIGNALS, WAITING, FACTS, FILES, KERNEL,
@@ -189,9 +191,9 @@ fn allowed(works: &[AttachedWork]) -> Calls {
         anyway.push(&[SYS_kill]);
     }
     let process = std::process::id().cast_signed();
-    // Ctrl-Z on the screen stops all processes that were started together.
+    // Ctrl-Z in the screen stops all processes of the process group.
     let stop_group = vec![is(0, 0), is(1, SIGTSTP)];
-    // The name of a thread, and of memory.
+    // These `prctl` commands set the names of threads and of memory.
     let name = vec![vec![is(0, PR_SET_NAME)], vec![is(0, PR_SET_VMA)]];
     let mut descriptors: Vec<FilterRule> = OF_DESCRIPTORS.map(|what| vec![is(1, what)]).into();
     descriptors.push(vec![is(1, F_SETFL), has_of(2, O_ASYNC, 0)]);
@@ -240,22 +242,22 @@ fn allowed(works: &[AttachedWork]) -> Calls {
     let by_rules = by_rules.map(|(number, rules)| (number, CallAnswer::Where(rules)));
     let anyway = anyway.into_iter().flatten();
     let anyway = anyway.map(|number| (*number, CallAnswer::Allowed));
-    // The filter cannot read the flags of `clone3`, because they are in memory. If the kernel seems
-    // to have no `clone3`, the C library uses `clone`.
+    // The filter cannot check the flags of `clone3`, because they are in memory. If `clone3` fails
+    // with ENOSYS, the C library uses `clone`.
     let absent = [(SYS_clone3, CallAnswer::Absent)];
-    // A call in both lists is allowed without conditions: the later entry replaces the earlier.
+    // If a call is in both lists, its later entry is used, so it is allowed without conditions.
     let calls = by_rules.chain(anyway).chain(absent);
     calls
         .map(|(number, answer)| (number as u32, answer))
         .collect()
 }
 
-/// Requires this value of an argument.
+/// Requires that the lower half of an argument equals `value`.
 fn is(argument: u32, value: i32) -> ArgumentCondition {
     has_of(argument, -1, value)
 }
 
-/// Requires that an argument has exactly the bits of `value` among `bits`.
+/// Requires that the bits `bits` of an argument equal `value`.
 fn has_of(argument: u32, bits: i32, value: i32) -> ArgumentCondition {
     ArgumentCondition {
         argument,
@@ -264,7 +266,7 @@ fn has_of(argument: u32, bits: i32, value: i32) -> ArgumentCondition {
     }
 }
 
-/// Requires flags of `openat` that only read.
+/// Requires that the flags of `openat` only allow reading.
 fn reads_only() -> ArgumentCondition {
     has_of(2, O_ACCMODE | O_CREAT | O_TRUNC, 0)
 }
@@ -274,11 +276,11 @@ mod tests {
     use super::super::filter::run;
     use super::*;
 
-    /// Larger than the largest number of Linux 6.18 (470).
+    /// Larger than the largest number of a call in Linux 6.18 (470).
     const NUMBERS: u32 = 512;
 
-    /// When the kernel takes the program, it costs as many steps as this finds, and the start of
-    /// every command takes this time.
+    /// The kernel runs the program once for every number when it takes the program. The start of
+    /// every command takes this time. The test checks the number of instructions for each number.
     #[test]
     fn each_call_is_found_by_halves() {
         const ALL: [AttachedWork; 13] = [
@@ -304,8 +306,9 @@ mod tests {
             let works: Vec<AttachedWork> = works.map(|(_, work)| *work).collect();
             let allowed = allowed(&works);
             let program = program(&allowed);
-            // Each call divides the numbers twice. Before the search, the architecture is checked
-            // and the number is loaded (3). After it comes the verdict.
+            // Each allowed call can split a range of numbers twice. Before the search, three
+            // instructions check the architecture and load the number. After the search, one
+            // instruction returns the answer.
             let most = 3 + (2 * allowed.len() + 1).next_power_of_two().ilog2() + 1;
             for number in 0..NUMBERS {
                 let answer = allowed.get(&number);

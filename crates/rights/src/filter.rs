@@ -1,8 +1,9 @@
-//! Turns a list of system calls into the program that the kernel runs for each call (seccomp(2)).
+//! Converts a list of system calls to the program that the kernel runs for each call (seccomp(2)).
 //!
-//! When the kernel takes the program, it runs it for every number, to remember which calls need no
-//! run later (Linux 5.11). With one comparison after another, this takes a millisecond, most of the
-//! time that a command needs to start. So the numbers are searched by halves.
+//! Since Linux 5.11, the kernel runs a new program once for every number. It remembers the calls
+//! that are allowed for any arguments, and does not run the program for them later. With one
+//! comparison per call, this takes a millisecond, most of the start-up time of a command. So the
+//! program finds a number by binary search.
 
 use std::collections::BTreeMap;
 
@@ -12,24 +13,25 @@ use libc::{
 };
 use seccompiler::sock_filter;
 
-/// Answer to each call. Calls without an entry are refused.
+/// Answer to each call, by the call's number. Calls without an entry fail with EPERM.
 pub type Calls = BTreeMap<u32, CallAnswer>;
 
 /// Answer to a call.
 #[derive(Debug, PartialEq, Eq)]
 pub enum CallAnswer {
-    /// The call is made.
+    /// The kernel makes the call.
     Allowed,
-    /// The call is made if one of these rules is true.
+    /// The kernel makes the call if one of these rules is true. Otherwise the call fails with
+    /// EPERM.
     Where(Vec<FilterRule>),
-    /// The call fails as if this kernel did not have it.
+    /// The call fails with ENOSYS, as if this kernel did not have it.
     Absent,
 }
 
-/// Conditions that must all be true.
+/// A rule: conditions that must all be true.
 pub type FilterRule = Vec<ArgumentCondition>;
 
-/// Requires `value` in the bits of `mask`, in the lower half of an argument.
+/// Condition on the lower 32 bits of an argument: its bits in `mask` must equal `value`.
 #[derive(Debug, PartialEq, Eq)]
 pub struct ArgumentCondition {
     pub argument: u32,
@@ -37,19 +39,22 @@ pub struct ArgumentCondition {
     pub value: u32,
 }
 
-/// AUDIT_ARCH_X86_64 of linux/audit.h: the machine, 64 bits, little endian.
+/// AUDIT_ARCH_X86_64 of linux/audit.h. It consists of the machine, 64 bits and little endian.
 const ARCHITECTURE: u32 = 62 | 0x8000_0000 | 0x4000_0000;
-/// Offsets in `struct seccomp_data` of the number of the call, the architecture and the arguments.
+/// Offset in `struct seccomp_data` of the number of the call. The next two constants are the
+/// offsets of the architecture and of the arguments.
 const NUMBER_AT: u32 = 0;
 const ARCHITECTURE_AT: u32 = 4;
 const ARGUMENTS_AT: u32 = 16;
 const REFUSED: u32 = SECCOMP_RET_ERRNO | EPERM.cast_unsigned();
 const ABSENT: u32 = SECCOMP_RET_ERRNO | ENOSYS.cast_unsigned();
 
-/// The answer for all numbers from this one up to the next entry. `None`: refused.
+/// A range of numbers with the same answer: the first number, and the answer. The range ends before
+/// the next entry. `None`: the call fails with EPERM.
 type Stretch<'a> = (u32, Option<&'a CallAnswer>);
 
-/// Returns the program that allows these calls, and refuses the others with EPERM.
+/// Returns the program that gives these answers. All other calls fail with EPERM. A call on another
+/// architecture ends the process.
 pub fn program(calls: &Calls) -> Vec<sock_filter> {
     let mut program = vec![
         load(ARCHITECTURE_AT),
@@ -99,7 +104,8 @@ fn judge(verdict: Option<&CallAnswer>) -> Vec<sock_filter> {
     }
 }
 
-/// Allows the call if all conditions are true. Otherwise it continues after this part.
+/// Returns instructions that allow the call if all conditions are true. Otherwise the program
+/// continues after these instructions.
 fn allow_where(rule: &[ArgumentCondition]) -> Vec<sock_filter> {
     let mut program = vec![end(SECCOMP_RET_ALLOW)];
     for condition in rule.iter().rev() {
@@ -113,8 +119,8 @@ fn allow_where(rule: &[ArgumentCondition]) -> Vec<sock_filter> {
     program
 }
 
-/// Returns a jump over a part. A jump has one byte. The lists here are much shorter, and a test
-/// builds them all.
+/// Returns the distance of a jump over these instructions. It must fit into one byte. The lists
+/// here are much shorter, and a test builds all of them.
 fn skip(program: &[sock_filter]) -> u8 {
     program.len().try_into().expect("fewer than 256 steps")
 }
@@ -131,7 +137,8 @@ fn statement(code: __u32, k: u32) -> sock_filter {
     instruction(code, k, 0, 0)
 }
 
-/// Jumps over `jt` instructions if the comparison is true, and over `jf` if not.
+/// Returns a jump over `jt` instructions if the comparison is true, and over `jf` instructions if
+/// not.
 fn jump(comparison: __u32, k: u32, jt: u8, jf: u8) -> sock_filter {
     instruction(BPF_JMP | comparison | BPF_K, k, jt, jf)
 }
@@ -141,7 +148,8 @@ fn instruction(code: __u32, k: u32, jt: u8, jf: u8) -> sock_filter {
     sock_filter { code, jt, jf, k }
 }
 
-/// Runs the program like the kernel. Returns whether a call is allowed, and after how many steps.
+/// Runs the program as the kernel does. Returns whether the call is allowed, and the number of
+/// executed instructions.
 #[cfg(test)]
 pub fn run(program: &[sock_filter], number: u32, arguments: [u64; 6]) -> (bool, u32) {
     let mut data = [number, ARCHITECTURE, 0, 0].map(u32::to_le_bytes).concat();
@@ -190,7 +198,7 @@ mod tests {
                 .map(|number| (*number, CallAnswer::Allowed))
                 .collect();
             let program = program(&calls);
-            // The last numbers are those of x32, which begin there.
+            // The last numbers are those of the x32 calls, which begin at 0x4000_0000.
             for number in (0..600).chain(0x4000_0000..0x4000_0200).chain([u32::MAX]) {
                 let allowed = run(&program, number, [0; 6]).0;
                 assert_eq!(
@@ -216,7 +224,8 @@ mod tests {
         for (first, second, is_allowed) in [
             (42, 0, true),
             (0, 20, true),
-            // The upper half of an `int` may have any value.
+            // The kernel uses only the lower half of an `int` argument, so the upper half may have
+            // any value.
             (1 << 32 | 42, 0, true),
             (0, 0, false),
             (1, 20, false),
@@ -240,7 +249,7 @@ mod tests {
         }
     }
 
-    /// The same number means another call on that architecture.
+    /// On another architecture, the same number means another call.
     #[test]
     fn another_architecture_ends_the_process() {
         let program = program(&Calls::new());

@@ -1,17 +1,18 @@
-//! The rights of this process, and when each of them is given up.
+//! Rights of this process, and when the process gives up each of them.
 //!
-//! Rights belong to threads, and a new thread inherits those of its creator. So the first thread
-//! gives up each right before it creates others, if possible:
+//! Rights belong to threads, and a new thread inherits the rights of its creator. So the first
+//! thread gives up rights before it creates other threads, if possible. The order is:
 //!
-//! 1. Helpers that need all rights are started: the helper for shell commands, and the helper that
-//!    switches idle states on again.
-//! 2. [`begin`], before the second thread: no thread can gain a right any more by starting a
-//!    program (no_new_privs, an empty bounding set, no rights for user 0). With `--user` the
-//!    process becomes that user. It keeps its capabilities, because programs must still be loaded.
-//! 3. Measuring threads are set up, with real-time priorities and control groups. Each of them
-//!    gives up its capabilities when it has what it needs (`crates/workload/src/worker.rs`). Each
-//!    thread of [`threads`] begins with only the capabilities that its work needs.
-//! 4. The programs are attached. [`keep`] leaves the first thread the capabilities of `table`,
+//! 1. The process starts helpers that need all rights: the helper for shell commands, and the
+//!    helper that switches idle states on again.
+//! 2. [`begin`] runs before the second thread exists. From now on, no thread can gain a right by
+//!    starting a program (no_new_privs, an empty bounding set, no rights for user 0). With `--user`
+//!    the process becomes that user. The process keeps its capabilities for loading programs.
+//! 3. The process sets up measuring threads, with real-time priorities and control groups. Each of
+//!    them gives up its capabilities when its set-up is complete (`crates/workload/src/worker.rs`).
+//!    Each thread of [`threads`] begins with only the capabilities that its work needs.
+//! 4. The programs are attached. [`keep`] leaves the capabilities of `table` to the first thread,
+//!    and the calls of `calls` to all existing threads. Later threads inherit these rights at most.
 //!    and all existing threads the calls of `calls`. Later threads have no more than that.
 #![forbid(unsafe_code)]
 
@@ -35,16 +36,16 @@ use account::Account;
 pub use table::AttachedWork;
 use table::RIGHTS;
 
-/// The reason why rights are not as required.
+/// Reason why the rights of this process are not as required.
 #[derive(Debug, thiserror::Error)]
 pub enum RightsError {
     /// A right is missing. The sentence names the right and the remedy.
     #[error("{0}")]
     Missing(String),
-    /// The kernel refused.
+    /// The kernel refused an operation.
     #[error("{doing}")]
     Refused {
-        /// The operation that it refused.
+        /// The operation that the kernel refused.
         doing: String,
         /// The kernel's error.
         source: Errno,
@@ -53,13 +54,14 @@ pub enum RightsError {
 
 type Result<T> = std::result::Result<T, RightsError>;
 
-/// Returns an error of this operation, for `map_err`.
+/// Returns a function that converts the kernel's error of an operation, for `map_err`. `doing`
+/// names the operation.
 fn refused(doing: impl Into<String>) -> impl FnOnce(Errno) -> RightsError {
     let doing = doing.into();
     |source| RightsError::Refused { doing, source }
 }
 
-/// The kernel cannot limit the system calls of this process, so they are not limited.
+/// Warning: the kernel cannot limit the system calls of this process, so they are not limited.
 #[derive(Debug)]
 pub struct NoFilter(seccompiler::Error);
 
@@ -73,19 +75,21 @@ impl fmt::Display for NoFilter {
     }
 }
 
-/// Capabilities that are needed to become another user.
+/// Capabilities that a process needs to become another user.
 const TO_BECOME: CapabilitySet = CapabilitySet::SETUID
     .union(CapabilitySet::SETGID)
     .union(CapabilitySet::SETPCAP);
 
-/// Gives up all ways to gain rights, and becomes this user. Call it while there is one thread.
+/// Makes it impossible to gain rights, and becomes this user. Call it while the process has only
+/// one thread.
 ///
 /// # Errors
-/// If this process may not become that user.
+/// If this process has no right to become that user, or the kernel refuses.
 pub fn begin(user: Option<&Account>) -> Result<()> {
     set_no_new_privs(true).map_err(refused("giving up new privileges"))?;
     let held = held()?.effective;
-    // Without it the bounding set stays, but no_new_privs makes it meaningless.
+    // Without CAP_SETPCAP the bounding set stays as it is. no_new_privs makes it ineffective
+    // anyway.
     if held.contains(CapabilitySet::SETPCAP) {
         empty_bounding_set().map_err(refused("emptying the bounding set"))?;
         let of_user_0 = CapabilitiesSecureBits::NO_ROOT
@@ -113,7 +117,7 @@ pub fn begin(user: Option<&Account>) -> Result<()> {
 fn empty_bounding_set() -> rustix::io::Result<()> {
     for bit in 0..u64::BITS {
         match remove_capability_from_bounding_set(CapabilitySet::from_bits_retain(1 << bit)) {
-            // This kernel has no more capabilities.
+            // This kernel has no capability with this number or a larger number.
             Err(Errno::INVAL) => break,
             removed => removed?,
         }
@@ -121,7 +125,7 @@ fn empty_bounding_set() -> rustix::io::Result<()> {
     Ok(())
 }
 
-/// Becomes the user. The calls affect only the one thread that exists.
+/// Becomes this user. The calls affect only the calling thread, which must be the only thread.
 fn become_user(user: &Account) -> Result<()> {
     set_thread_groups(&user.groups)
         .and_then(|()| set_thread_res_gid(user.gid, user.gid, user.gid))
@@ -129,8 +133,9 @@ fn become_user(user: &Account) -> Result<()> {
         .map_err(refused(format!("becoming the user {}", user.name)))
 }
 
-/// Gives up all rights except those of this work. Existing threads also lose all other system
-/// calls. If the kernel cannot limit calls, this is returned, and the caller reports it.
+/// Gives up all rights that these works do not need. The calling thread loses capabilities, and all
+/// existing threads lose system calls. Returns [`NoFilter`] if the kernel cannot limit system
+/// calls. The caller reports this.
 ///
 /// # Errors
 /// If the kernel refuses.
@@ -140,11 +145,11 @@ pub fn keep(works: &[AttachedWork]) -> Result<Option<NoFilter>> {
     Ok(calls::limit(works).err().map(NoFilter))
 }
 
-/// Refuses to serve guests if a right for it is missing. Otherwise some guests would never be
-/// served.
+/// Checks that this process has all rights to serve guests. Without one of them, some guests would
+/// never be served.
 ///
 /// # Errors
-/// The first right that is missing.
+/// If a right is missing. The error names the first missing right.
 pub fn check_feed() -> Result<()> {
     let held = held()?.effective;
     let needed = RIGHTS.iter().filter(|right| right.is_needed_by_feed());

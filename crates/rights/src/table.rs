@@ -1,52 +1,52 @@
-//! The purpose of each capability, and which of them are kept: the table of docs/security.md.
+//! The purpose of each capability, and whether it is kept: the table in docs/security.md.
 
 use std::path::Path;
 
 use rustix::thread::CapabilitySet;
 
-/// Work that a process still does after its programs are attached.
+/// A work that a process does after its BPF programs are attached.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum AttachedWork {
-    /// Read what its own workload and BPF programs report.
+    /// Reads the reports of the process's own workload and BPF programs.
     Measure,
-    /// Connect to the socket on which this machine's host reports the time that it took.
+    /// Connects to a socket on which this machine's host reports the time that the host took.
     HearHost,
-    /// Count the exits of all VMs.
+    /// Counts the exits of all VMs.
     CountExits,
-    /// Find new VMs, on a separate thread.
+    /// Finds new VMs, on a separate thread.
     FindVms,
-    /// Look at the threads of VMs once.
+    /// Reads the facts about the threads of VMs once.
     SeeVms,
-    /// Send to guests over the sockets of their VMMs.
+    /// Sends data to guests over the sockets of their VMMs.
     ServeGuests,
-    /// Write files by name, for instance a trace of a run that was stopped.
+    /// Writes files by name, for instance a trace of a run that was stopped.
     SaveFiles,
-    /// Send the signals that the user requested.
+    /// Sends the signals that the user requested.
     SendSignals,
-    /// Count the times of all vCPUs, and answer HTTP requests.
+    /// Counts the times of all vCPUs, and answers HTTP requests.
     ServeBooks,
-    /// Attach programs that count exits, and read their counts.
+    /// Attaches programs that count exits, and reads their counts.
     WatchExits,
-    /// Write files into folders of this process's user. If the kernel can, the process is confined
-    /// to these folders.
+    /// Writes files into folders of this process's user. The process is confined to these folders
+    /// if the kernel supports this.
     WriteFolders,
-    /// Connect to the sockets of VMMs whose guests may send requests, if the sockets allow this
-    /// user.
+    /// Connects to the sockets of VMMs whose guests may send requests. This works only for sockets
+    /// that this user may use.
     HearGuests,
-    /// Send its data to a server that it must find and connect to.
+    /// Sends data to a server on another machine, after finding the server's address.
     SendOut,
 }
 
-/// One row of the table.
+/// One row of the table: a capability for a work.
 #[derive(Debug)]
 pub struct Right {
     work: AttachedWork,
     pub capability: CapabilitySet,
     /// Name in capabilities(7).
     pub name: &'static str,
-    /// Purpose, as a sentence without a subject.
+    /// Purpose of the capability, as a sentence without a subject.
     pub purpose: &'static str,
-    /// Whether the capability is kept while the work continues.
+    /// Whether the process keeps the capability while it does the work.
     is_kept: bool,
 }
 
@@ -66,11 +66,12 @@ const fn right(
     }
 }
 
-/// Purpose of CAP_SYS_ADMIN: without it, the kernel does not provide a module's type information.
+/// Purpose of CAP_SYS_ADMIN. Without this capability, the kernel does not provide a module's type
+/// information.
 const TRACE_A_MODULE: &str = "trace KVM, if it is a module";
 const LOAD: &str = "load BPF programs; before Linux 5.19, also read their maps";
 
-/// The table.
+/// All rows of the table.
 pub const RIGHTS: [Right; 26] = [
     right(
         AttachedWork::Measure,
@@ -268,7 +269,7 @@ impl Right {
     }
 }
 
-/// Returns the capabilities that are kept for all of this work.
+/// Returns the capabilities that a process keeps for these works.
 pub fn kept(works: &[AttachedWork]) -> CapabilitySet {
     let kept = RIGHTS
         .iter()
@@ -282,7 +283,7 @@ pub fn kept(works: &[AttachedWork]) -> CapabilitySet {
 mod tests {
     use super::*;
 
-    /// Returns the document's name of this work.
+    /// Returns the text for this work in docs/security.md.
     fn words(work: AttachedWork) -> &'static str {
         match work {
             AttachedWork::Measure => "`microvm`, `osnoise`, `timerlat`",

@@ -1,4 +1,4 @@
-//! Threads that have only the rights that their work needs.
+//! Threads that have only the rights for their work.
 
 use std::sync::mpsc;
 use std::{io, thread};
@@ -7,8 +7,8 @@ use rustix::thread::{CapabilitySet, CapabilitySets, capabilities, set_capabiliti
 
 use super::table::{AttachedWork, kept};
 
-/// Starts a thread. When this function returns, the thread has given up all capabilities that this
-/// work does not keep.
+/// Starts a thread that has only the capabilities for these works. The thread has given up all
+/// others when this function returns.
 ///
 /// # Errors
 /// If the kernel refuses the thread, or refuses to drop the capabilities.
@@ -26,11 +26,11 @@ pub fn spawn(
             work();
         }
     })?;
-    // The thread sends this before anything else.
+    // The thread sends this result before it begins its work.
     Ok(is_done.recv().map_err(io::Error::other)??)
 }
 
-/// Leaves this thread only those of `kept` that it already has.
+/// Removes all capabilities from this thread that are not in `kept`.
 pub(super) fn keep(kept: CapabilitySet) -> rustix::io::Result<()> {
     let kept = capabilities(None)?.effective.intersection(kept);
     set_capabilities(

@@ -1,5 +1,5 @@
-//! The command lines of `vmnoise serve` and `vmnoise dump`. `vmnoise` parses them for its help,
-//! manual and completions, and becomes `vmnoise-serve`, which parses them again.
+//! The command lines of `vmnoise serve` and `vmnoise dump`. Two programs parse them: `vmnoise`, for
+//! its help, manual and completions, and then `vmnoise-serve`, which `vmnoise` executes.
 #![forbid(unsafe_code)]
 
 use std::ffi::OsString;
@@ -41,7 +41,7 @@ pub struct DumpArguments {
 }
 
 impl DumpArguments {
-    /// Returns these options as words of a command line.
+    /// Returns the command-line arguments that give these options.
     pub fn words(&self) -> Vec<OsString> {
         let DumpArguments {
             last,
@@ -69,10 +69,10 @@ impl DumpArguments {
     }
 }
 
-/// Parses a length of time, such as `30s`, `2m` or `1h 5m`, as ns.
+/// Converts a length of time, such as `30s`, `2m` or `1h 5m`, to ns.
 ///
 /// # Errors
-/// A sentence that says what is wrong with the text.
+/// If the text is not a valid length of time. The error is a sentence with the reason.
 pub fn parse_length_ns(text: &str) -> Result<u64, String> {
     let length: SignedDuration = text
         .parse()
@@ -85,10 +85,10 @@ pub fn parse_length_ns(text: &str) -> Result<u64, String> {
     }
 }
 
-/// Parses the time for which exits are recorded on request, as ns.
+/// Converts the time for which exits are recorded on request to ns. The time must be 1 s to 60 s.
 ///
 /// # Errors
-/// A sentence that says what is wrong with the text.
+/// If the text is not a valid time. The error is a sentence with the reason.
 pub fn parse_stretch_ns(text: &str) -> Result<u64, String> {
     match parse_length_ns(text)? {
         ns @ 1_000_000_000..=60_000_000_000 => Ok(ns),
@@ -211,14 +211,14 @@ pub struct ServeArguments {
     pub otlp: Option<Option<String>>,
 }
 
-/// Occasion on which vmnoise records single exits of a VM.
+/// Occasion on which vmnoise records each exit of a VM.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Occasion {
-    /// For ten seconds, after a wait longer than `--dump-over`.
+    /// For ten seconds, after a wait longer than `--dump-over` in this VM.
     Canary,
-    /// For one second in each period of this many seconds.
+    /// For one second in this many seconds, one VM after the other.
     OneIn(u32),
-    /// On request, when `vmnoise dump --exits` asks.
+    /// When `vmnoise dump --exits` requests the recording.
     Request,
 }
 
@@ -248,14 +248,14 @@ impl fmt::Display for Occasion {
     }
 }
 
-/// Cause of a dump other than a wait (`--dump-on`).
+/// Cause of a dump (`--dump-on`). A long wait is another cause, without a variant here.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Sign {
     /// A quota kept the vCPUs of a VM from running.
     Quota,
-    /// The hypervisor below took a CPU of this machine.
+    /// The hypervisor below this machine took a CPU of this machine.
     Steal,
-    /// A task waited for a CPU.
+    /// At least one task waited for a CPU.
     Pressure,
 }
 
@@ -275,7 +275,7 @@ impl Sign {
 pub struct DumpLimit {
     /// Cause of the dump.
     pub sign: Sign,
-    /// Limit in percent of the last ten seconds.
+    /// Limit, in percent of a window of ten seconds.
     pub percent: f64,
 }
 
@@ -309,7 +309,7 @@ impl ServeArguments {
         u64::from(self.history) << 20
     }
 
-    /// Returns these options as words of a command line.
+    /// Returns the command-line arguments that give these options.
     pub fn words(&self) -> Vec<OsString> {
         let ServeArguments {
             listen,

@@ -1,6 +1,6 @@
-//! Guests that ask for a dump of their VM, by the line `dump` over a socket of their VMM. The
-//! kernel names the process at the other end, and this process identifies the VM. Everything else
-//! that the guest sends is ignored.
+//! Answers guests that request a dump of their VM. A guest sends the line `dump` over a socket of
+//! its VMM. The kernel names the process at the other end of the socket, and [`Watch`] identifies
+//! the VM by this process. Everything else that a guest sends is ignored.
 
 use std::fmt::Display;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -17,17 +17,19 @@ use vmnoise_host::Host;
 use crate::say::say;
 use crate::watch::Watch;
 
-/// Interval between attempts on a socket on which no process listens.
+/// Interval between attempts to connect to a socket on which no process listens.
 const AGAIN: Duration = Duration::from_secs(1);
-/// Time that a VMM may take to answer for its guest.
+/// Longest time that a VMM may take to connect to its guest.
 const ANSWER_TIME: Duration = Duration::from_secs(2);
-/// Limits for a guest that floods: bytes of one read, and time between two reads.
+/// Largest number of bytes of one read. Together with [`PAUSE`], the time between two reads, it
+/// limits the cost of a guest that floods the socket.
 const READ_BYTES: usize = 4 << 10;
 const PAUSE: Duration = Duration::from_millis(20);
-/// Line by which a guest asks.
+/// Line by which a guest requests a dump.
 const ASKS: &[u8] = b"dump";
 
-/// Starts one task for each of these sockets, which answers the requests of its guest.
+/// Starts one task for each of these sockets. The task answers the requests of the guest at the
+/// socket.
 pub(crate) fn hear_all(addresses: &[FeedAddress], watch: &Arc<Mutex<Watch>>) {
     for address in addresses {
         let guest = Guest {
@@ -38,13 +40,13 @@ pub(crate) fn hear_all(addresses: &[FeedAddress], watch: &Arc<Mutex<Watch>>) {
     }
 }
 
-/// A guest that may ask for dumps.
+/// A guest that may request dumps.
 struct Guest {
     address: FeedAddress,
     watch: Arc<Mutex<Watch>>,
 }
 
-/// A process; the start time distinguishes it from a later one with the same number.
+/// A process. The start time distinguishes it from a later process with the same process id.
 #[derive(Clone, Copy, PartialEq, Eq)]
 struct Process {
     number: u32,
@@ -62,7 +64,7 @@ impl Process {
 }
 
 impl Guest {
-    /// Runs for ever. Logs an error once, until it changes.
+    /// Answers requests for ever. Logs an error once, and again only after the error has changed.
     async fn go_on(self) {
         let mut told = String::new();
         loop {
@@ -77,7 +79,7 @@ impl Guest {
         }
     }
 
-    /// Connects to the VMM, and answers the guest until the connection ends.
+    /// Connects to the VMM, and answers the guest's requests until the connection ends.
     async fn hear(&self) -> Result<()> {
         let mut stream = UnixStream::connect(&self.address.path).await?;
         let peer = stream.peer_cred()?.pid().unwrap_or_default().unsigned_abs();
@@ -105,14 +107,14 @@ impl Guest {
                     Err(why) => line(format_args!("no: {why}")),
                 };
                 drop(watch);
-                // Do not wait for a guest that does not read.
+                // `try_write` does not wait for a guest that does not read.
                 _ = stream.try_write(answer.as_bytes());
             }
             sleep(PAUSE).await;
         }
     }
 
-    /// Returns the VM of this process, if the process is still the same.
+    /// Returns the VM of this process; `None` if another process has this process id now.
     fn vm_of(&self, vmm: Process) -> Option<Name> {
         let watch = self.watch.lock().unwrap_or_else(PoisonError::into_inner);
         let vm = watch.vm_of_process(vmm.number)?;
@@ -124,11 +126,11 @@ fn line(words: impl Display) -> String {
     format!("{words}\n")
 }
 
-/// Asks a VMM for the guest that listens on this port (docs/feed.md).
+/// Requests a connection from the VMM to this port of its guest (docs/feed.md).
 async fn reach_guest(stream: &mut UnixStream, port: u32) -> Result<()> {
     let ask = format!("CONNECT {port}\n");
     stream.write_all(ask.as_bytes()).await?;
-    // Byte by byte: the bytes after this line belong to the guest.
+    // Reads byte by byte, because the bytes after this line are sent by the guest.
     let mut answer = Vec::new();
     while answer.last() != Some(&b'\n') && answer.len() < 32 {
         answer.push(stream.read_u8().await?);
@@ -140,16 +142,16 @@ async fn reach_guest(stream: &mut UnixStream, port: u32) -> Result<()> {
     Ok(())
 }
 
-/// Text of a guest, cut into lines.
+/// Finds lines in the text that a guest sends.
 #[derive(Debug, Default)]
 struct Lines {
-    /// Begin of the current line: at most one byte more than the line `dump`, which is enough to
-    /// tell them apart.
+    /// Begin of the current line. At most one byte more than the length of `dump` is kept, which is
+    /// enough to distinguish longer lines.
     begun: Vec<u8>,
 }
 
 impl Lines {
-    /// Returns true if one of the lines that end in these bytes is the request.
+    /// Returns whether one of the lines that end in `bytes` is the request.
     fn ask(&mut self, bytes: &[u8]) -> bool {
         let mut asks = false;
         for byte in bytes {

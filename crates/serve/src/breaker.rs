@@ -1,22 +1,23 @@
-//! Limits the cost: if it exceeds the limit for some seconds, the programs are detached for a
-//! while. Each further pause is longer. Pure: the caller passes the time and the cost.
+//! Limits the cost of the programs. If the cost exceeds the limit for some seconds, the programs
+//! are detached for a pause. Each further pause is longer. Pure: the caller passes the time and the
+//! cost.
 
 use std::time::Duration;
 
-/// Polls in a row that must be too costly. One run in 256 is timed, and a hypervisor below may add
-/// its time to such a run.
+/// Number of consecutive polls above the limit that cause a pause. A single poll may be wrong: only
+/// one run in 256 is timed, and a hypervisor may take time during such a run.
 const LOOKS: u32 = 5;
-/// Length of the first pause, and of the longest.
+/// Length of the first pause. [`LONGEST`] is the length of the longest pause.
 const FIRST: Duration = Duration::from_secs(60);
 const LONGEST: Duration = Duration::from_secs(3_600);
-/// Time of low cost after which the next pause is as short as the first.
+/// If the cost stays below the limit for this time, the next pause has the first length again.
 const CHEAP: Duration = Duration::from_secs(600);
 
-/// Advice to the caller.
+/// Action that the caller should take after a poll.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) enum Advice {
     GoOn,
-    /// The cost was this share of all CPUs: pause for `length`.
+    /// Pause for `length`. `cost` is the measured cost as a share of the time of all CPUs.
     Pause {
         cost: f64,
         length: Duration,
@@ -26,13 +27,13 @@ pub(crate) enum Advice {
 
 #[derive(Debug)]
 pub(crate) struct Breaker {
-    /// Limit, as a share of the time of all CPUs.
+    /// Largest allowed cost, as a share of the time of all CPUs.
     limit: f64,
     cpus: u32,
-    /// Time and cost at the last poll.
+    /// Time and total cost at the last poll.
     last: Option<(Duration, Duration)>,
     dear: u32,
-    /// End of the last or the current pause.
+    /// End of the last or current pause.
     until: Duration,
     is_paused: bool,
     length: Duration,
@@ -51,7 +52,8 @@ impl Breaker {
         }
     }
 
-    /// Polls. `now` is by any clock that never stops, `cost` is all CPU time so far.
+    /// Takes the time and cost of a poll, and returns what to do. `now` is the time of any clock
+    /// that never stops. `cost` is the CPU time so far.
     pub(crate) fn look(&mut self, now: Duration, cost: Duration) -> Advice {
         let share = self.share_since(now, cost);
         self.last = Some((now, cost));
@@ -80,13 +82,14 @@ impl Breaker {
         }
     }
 
-    /// Cancels a pause, because something else was stopped instead. The count of costly polls
-    /// restarts.
+    /// Cancels a pause, because the caller reduced the cost in another way. The number of
+    /// consecutive polls above the limit becomes 0.
     pub(crate) fn spare(&mut self) {
         (self.is_paused, self.dear) = (false, 0);
     }
 
-    /// Prolongs the pause after a failed attempt to resume; returns by how much.
+    /// Prolongs the pause after a failed attempt to resume. Returns the time until the next
+    /// attempt.
     pub(crate) fn wait_on(&mut self, now: Duration) -> Duration {
         self.is_paused = true;
         self.until = now + self.length;
@@ -105,7 +108,8 @@ impl Breaker {
 mod tests {
     use super::*;
 
-    /// Returns the advice of each second, for these costs in ms.
+    /// Returns the advice of each poll with its second. `costs_ms` are the costs of each second in
+    /// ms.
     fn advices(
         breaker: &mut Breaker,
         from: u64,
@@ -123,7 +127,7 @@ mod tests {
         advices
     }
 
-    /// 1 % of four CPUs is 40 ms each second.
+    /// Returns a breaker with a limit of 1 % of four CPUs, which is 40 ms per second.
     fn breaker() -> Breaker {
         Breaker::new(0.01, 4)
     }
@@ -150,7 +154,8 @@ mod tests {
             )
         };
         let ends = |at| (at, Advice::Resume);
-        // The first poll has nothing to compare with. The poll that resumes measures the pause.
+        // The first poll has no earlier poll to compare with. The cost in the pause is measured at
+        // the poll that resumes.
         let expected = [
             begins(5, 60),
             ends(65),

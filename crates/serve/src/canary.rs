@@ -1,4 +1,4 @@
-//! Decides when a dump is due because a vCPU waited too long. Pure.
+//! Decides whether a dump is due because a vCPU waited too long. Pure.
 
 use std::collections::BTreeMap;
 
@@ -6,23 +6,23 @@ use vmnoise_events::Name;
 
 use crate::ledger::VmTotals;
 
-/// Least time between two dumps, in ns. Events in between are in the next dump, or are more of the
-/// same.
+/// Shortest time between two dumps, in ns. Events between two dumps are in the later dump.
 pub(crate) const APART_NS: u64 = 60_000_000_000;
 
 /// Compares the waits of all VMs with the limit at each poll.
 #[derive(Debug)]
 pub(crate) struct Canary {
     limit_ns: u64,
-    /// Number of longer waits of each VM at the last poll.
+    /// Number of waits longer than the limit of each VM at the last poll.
     longer: BTreeMap<Name, u64>,
-    /// VMs with a longer wait since the last dump.
+    /// VMs with a wait longer than the limit since the last dump.
     hit: Vec<Name>,
     last_dump_ns: Option<u64>,
 }
 
 impl Canary {
-    /// Waits longer than `limit_ns` are too long. It is one of the histogram's bounds.
+    /// Creates the check. Waits longer than `limit_ns` are too long. `limit_ns` must be one of the
+    /// histogram's bounds.
     pub(crate) fn new(limit_ns: u64) -> Canary {
         Canary {
             limit_ns,
@@ -32,7 +32,7 @@ impl Canary {
         }
     }
 
-    /// Returns the VMs for which a dump is due now.
+    /// Returns the VMs for which a dump is due now. The caller makes one dump for all of them.
     pub(crate) fn look<'a>(
         &mut self,
         vms: impl Iterator<Item = &'a VmTotals>,
@@ -56,7 +56,8 @@ impl Canary {
         std::mem::take(&mut self.hit)
     }
 
-    /// Returns true if a dump for another reason is allowed now. It counts as made then.
+    /// Returns whether a dump for another reason is allowed now. If so, counts this dump as made
+    /// now.
     pub(crate) fn may_dump(&mut self, now_mono_ns: u64) -> bool {
         let is_early = self.is_early(now_mono_ns);
         if !is_early {
@@ -95,7 +96,7 @@ mod tests {
         assert!(look(&mut canary, 1, &[100_000_000]).is_empty());
         assert_eq!(look(&mut canary, 2, &[100_000_001]), ["web"]);
         assert!(look(&mut canary, 3, &[100_000_001]).is_empty());
-        // A second long wait within a minute is not forgotten.
+        // A second long wait within a minute causes a dump after this minute.
         assert!(look(&mut canary, 4, &[100_000_001, S]).is_empty());
         assert!(look(&mut canary, 61, &[100_000_001, S]).is_empty());
         assert_eq!(look(&mut canary, 62, &[100_000_001, S]), ["web"]);

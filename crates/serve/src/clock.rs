@@ -1,4 +1,4 @@
-//! Clocks, in the units that are served.
+//! Clocks in the units that the metrics use.
 
 use std::time::Duration;
 
@@ -9,12 +9,12 @@ pub(crate) fn now_ns() -> u64 {
     u64::try_from(read(ClockId::Monotonic).as_nanos()).unwrap_or(u64::MAX)
 }
 
-/// Returns the CPU time of this process.
+/// Returns the CPU time that this process has used so far.
 pub(crate) fn own_cpu() -> Duration {
     read(ClockId::ProcessCPUTime)
 }
 
-/// Converts to seconds, the base unit of Prometheus.
+/// Converts ns to seconds, the base unit of Prometheus.
 pub(crate) fn seconds(ns: u64) -> f64 {
     Duration::from_nanos(ns).as_secs_f64()
 }

@@ -11,13 +11,15 @@ use vmnoise_export::{Readers, WholeFile};
 
 use crate::say::say;
 
-/// Confines the writes of this thread, and of the threads that it will create, to these folders.
-/// Reading stays as it was. Call it while there is one thread.
+/// Confines the writes of this thread to these folders. Threads that this thread creates are
+/// confined too. Reading stays allowed everywhere. Call this function while the process has only
+/// one thread.
 ///
 /// # Errors
-/// If the kernel refuses. A kernel without Landlock only causes a message.
+/// If the kernel refuses. A kernel without Landlock is no error, and only causes a message.
 pub(crate) fn confine_to(folders: &[PathBuf]) -> Result<()> {
-    // Changing, making and removing files; rights that the kernel does not know are left out.
+    // The rights to change, create and remove files. Landlock leaves out rights that the kernel
+    // does not know.
     let writes = AccessFs::from_write(ABI::V3);
     let allowed: BitFlags<AccessFs> =
         AccessFs::WriteFile | AccessFs::MakeReg | AccessFs::MakeDir | AccessFs::RemoveFile;
@@ -37,10 +39,10 @@ pub(crate) fn confine_to(folders: &[PathBuf]) -> Result<()> {
     Ok(())
 }
 
-/// Checks that the folder takes files with the rights that are left.
+/// Checks that a file can be created in this folder after rights were dropped.
 ///
 /// # Errors
-/// If it does not take them.
+/// If no file can be created there.
 pub(crate) fn takes_files(folder: &Path) -> Result<()> {
     let trial = WholeFile::create_here(&folder.join("trial"), Readers::Owner);
     trial.map(drop).with_context(|| {
@@ -68,7 +70,7 @@ mod tests {
         fs::create_dir(&ours).unwrap();
         fs::create_dir(&theirs).unwrap();
         fs::write(theirs.join("file"), "theirs").unwrap();
-        // Landlock confines this thread only.
+        // Only the new thread is confined, and not the thread of the test.
         let confined = thread::spawn(move || {
             vmnoise_rights::begin(None).unwrap();
             confine_to(std::slice::from_ref(&ours)).unwrap();
@@ -91,7 +93,8 @@ mod tests {
         });
         let refused = confined.join().unwrap();
         for kind in refused {
-            // The kernel reports a link to another folder like one to another device.
+            // The kernel reports a link to another folder in the same way as a link to another
+            // device.
             let is_refused = kind == io::ErrorKind::PermissionDenied;
             assert!(
                 is_refused || kind == io::ErrorKind::CrossesDevices,

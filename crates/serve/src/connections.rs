@@ -1,4 +1,4 @@
-//! Connections: limits their number, and closes those that stall.
+//! Limits the number of connections, and closes connections that stall.
 
 use std::io;
 use std::pin::Pin;
@@ -11,16 +11,16 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio_io_timeout::TimeoutStream;
 
-/// Number of connections at a time. Each may hold an answer of 100 KB and a file; a process may
-/// have 1024 files.
+/// Largest number of connections at a time. Each connection may hold an answer of 100 KB and one
+/// open file. A process may have 1024 open files.
 const AT_A_TIME: usize = 128;
-/// Time after which a connection is closed if the client reads nothing of an answer.
+/// Time after which a connection is closed if the client does not read the answer.
 const WRITE: Duration = Duration::from_secs(30);
-/// Time after which a connection is closed if the client asks nothing. It is long, since an open
-/// page asks only once. The page reconnects afterwards.
+/// Time after which a connection is closed if the client sends nothing. It is long, because an open
+/// page sends only one request. The page then connects again.
 const READ: Duration = Duration::from_secs(600);
 
-/// A listener that waits while the number of connections is at its limit.
+/// A listener that accepts no connection while the number of connections is at its limit.
 pub(crate) struct Limited<L> {
     inner: L,
     room: Arc<Semaphore>,
@@ -57,7 +57,7 @@ impl<L: Listener> Listener for Limited<L> {
     }
 }
 
-/// A connection; its end makes room for another one.
+/// A connection. Dropping it makes room for another connection.
 pub(crate) struct Connection<T> {
     io: Pin<Box<TimeoutStream<T>>>,
     _permit: OwnedSemaphorePermit,

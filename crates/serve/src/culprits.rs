@@ -1,49 +1,52 @@
-//! Tasks that had a VM's CPUs while it waited. Few of them have a name in the metrics; the rest is
-//! `other`. Each sum only grows, and together they equal the preempted time.
+//! Tasks that had a CPU while a vCPU of a VM waited for it. At most [`NAMED`] of them have their
+//! own series in the metrics. The time of all others is exported as `other`. No sum falls, and all
+//! sums together equal the preempted time.
 
 use std::collections::BTreeMap;
 
 use crate::who::Who;
 
-/// Number of culprits that have a name.
+/// Largest number of culprits with their own series.
 pub(crate) const NAMED: usize = 16;
-/// Number of further culprits that are watched, because one of them may overtake one that has a
-/// name.
+/// Largest number of further culprits whose time is counted. Each of them may overtake a culprit
+/// that has its own series.
 const WATCHED: usize = 64;
 
 /// Culprits of one VM, in ns.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Culprits {
     named: BTreeMap<Who, Named>,
-    /// Time of each since it is watched; `others_ns` contains it too.
+    /// Time of each culprit since counting began for it. `others_ns` contains this time too.
     watched: BTreeMap<Who, u64>,
     others_ns: u64,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Named {
-    /// Time since it is watched.
+    /// Time in ns of the culprit since counting began for it.
     all_ns: u64,
-    /// Time since it has its name. Earlier time stays with `other`.
+    /// Time in ns of the culprit since it has its own series. Earlier time stays in `other`.
     named_ns: u64,
 }
 
 impl Culprits {
-    /// Returns the culprits that have a name, with their time under that name.
+    /// Returns the culprits with their own series, each with the time in ns of this series.
     pub(crate) fn named(&self) -> impl Iterator<Item = (&Who, u64)> {
         self.named.iter().map(|(who, named)| (who, named.named_ns))
     }
 
-    /// Returns the time of the culprits that have no name.
+    /// Returns the time in ns of the culprits without their own series.
     pub(crate) fn others_ns(&self) -> u64 {
         self.others_ns
     }
 
-    /// Adds the preempted time since the last call. `known` attributes as much of it as is known.
+    /// Adds the preempted time since the last call, in ns. `known` lists culprits with their parts
+    /// of this time.
     pub(crate) fn add(&mut self, preempted_ns: u64, known: impl IntoIterator<Item = (Who, u64)>) {
         let mut left = preempted_ns;
         for (who, ns) in known {
-            // `known` may exceed the total, since the parts are read one after the other.
+            // The sum of `known` may exceed the total, because its parts are read one after the
+            // other.
             let ns = ns.min(left);
             if self.is_told_by_name(who, ns) {
                 left -= ns;
@@ -76,7 +79,8 @@ impl Culprits {
         }
     }
 
-    /// Exchanges names: a watched culprit takes the name of one that had less time.
+    /// Gives the series of the named culprit with the least time to a watched culprit with more
+    /// time. Repeats this until no watched culprit has more time.
     fn promote(&mut self) {
         loop {
             let most = self.watched.iter().max_by_key(|(_, ns)| **ns);
@@ -128,7 +132,7 @@ mod tests {
         culprits.add(1_600, (0..16).map(|number| (who(number), 100)));
         assert_eq!(culprits.others_ns(), 0);
         culprits.add(5_000, [(who(99), 5_000)]);
-        // Its time so far was counted before it had a name.
+        // The earlier time of this culprit was counted before it had its own series.
         assert_eq!(
             (culprits.others_ns(), told(&culprits)[&who(99)]),
             (5_000, 0)
@@ -143,7 +147,7 @@ mod tests {
     #[test]
     fn nobody_is_told_of_more_than_there_was() {
         let mut culprits = Culprits::default();
-        // Both parts are read after their sum.
+        // The parts are read after the sum, so they may exceed it.
         culprits.add(100, [(who(1), 70), (who(2), 50)]);
         let all = BTreeMap::from([(who(1), 70), (who(2), 30)]);
         assert_eq!((told(&culprits), culprits.others_ns()), (all, 0));

@@ -1,4 +1,5 @@
-//! `vmnoise dump`: asks a `vmnoise serve` for the last minutes, and writes them into a file.
+//! `vmnoise dump`: requests the last minutes from a running `vmnoise serve`, and writes them into a
+//! file.
 
 use std::io::{ErrorKind, Write};
 use std::path::{Path, PathBuf};
@@ -20,12 +21,12 @@ use vmnoise_serve_arguments::{DumpArguments, parse_stretch_ns};
 
 use crate::{dump_route, exits_route, tls, token};
 
-/// Time that an answer may take, in addition to the time that is still to be recorded.
+/// Longest time for an answer. The time that is still to be recorded comes on top.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// Largest answer: a recording is about as large as the history from which it is made.
+/// Largest answer, in bytes. A recording is about as large as the history from which it is made.
 const MOST: usize = 1 << 30;
 
-/// Asks for the dump, and writes the answer into a file.
+/// Requests a dump, and writes the answer into a file.
 ///
 /// # Errors
 /// If there is no answer, the request is refused, or the file cannot be written.
@@ -53,7 +54,8 @@ fn default_path() -> PathBuf {
     format!("dump-{}.vmn", now.strftime("%Y%m%dT%H%M%SZ")).into()
 }
 
-/// Only the owner may read the file, since it names every task. It appears whole or not at all.
+/// Writes the file. Only its owner may read it, because it names every task. If writing fails, no
+/// file appears.
 fn write(path: &Path, recording: &[u8]) -> Result<()> {
     let name = path.display();
     let mut file =

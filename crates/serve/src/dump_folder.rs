@@ -1,5 +1,5 @@
-//! Automatic dumps: each becomes a file in one folder, and the oldest files are removed. A separate
-//! thread writes them, since a disk may be slow.
+//! The folder for automatic dumps. Each dump becomes a file, and the oldest files are removed. A
+//! separate thread writes the files, because a disk may be slow.
 
 use std::ffi::OsString;
 use std::fs;
@@ -16,23 +16,23 @@ use vmnoise_rights::threads;
 use crate::confined::takes_files;
 use crate::say::say;
 
-/// Number of files of each kind that are kept.
+/// Largest number of files of each kind in the folder.
 const KEPT: usize = 32;
-/// End of the names of these files.
+/// Suffix of the names of these files.
 const END: &str = ".vmn";
 
-/// Kind of a dump. Each kind replaces its own files only, so a guest that asks often removes no
-/// others.
+/// Kind of a dump. A new file replaces only files of its own kind. A guest that requests many dumps
+/// thus removes no dumps of the other kind.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kind {
-    /// A wait or a loss on this host.
+    /// A dump because of a wait or another loss on this host, or because of a signal.
     Late,
-    /// A request of a guest.
+    /// A dump that a guest requested.
     Asked,
 }
 
 impl Kind {
-    /// Returns the begin of the file names of this kind.
+    /// Returns the prefix of the file names of this kind.
     const fn begin(self) -> &'static str {
         match self {
             Kind::Late => "late-",
@@ -47,7 +47,8 @@ impl Kind {
         }
     }
 }
-/// Dumps that wait while another one is written. Further dumps are not worth the memory.
+/// Largest number of dumps that wait while another dump is written. More waiting dumps are not
+/// worth their memory.
 const WAITING: usize = 1;
 
 /// Number of dumps, by outcome.
@@ -67,7 +68,7 @@ impl Counts {
     }
 }
 
-/// The folder for the files, and their counts by outcome.
+/// Handle for writing into the folder, which also counts the files by outcome.
 #[derive(Debug, Clone)]
 pub(crate) struct Shelf {
     folder: PathBuf,
@@ -75,18 +76,18 @@ pub(crate) struct Shelf {
 }
 
 impl Shelf {
-    /// Creates a file that appears in the folder at [`Shelf::put`].
+    /// Creates a file. It appears in the folder only when [`Shelf::put`] is called.
     ///
     /// # Errors
-    /// If the folder does not take it.
+    /// If the file cannot be created in the folder.
     pub(crate) fn begin(&self, name: &str) -> io::Result<WholeFile> {
         WholeFile::create_here(&self.folder.join(name), Readers::Owner)
     }
 
-    /// Puts the file into the folder, and removes the oldest ones.
+    /// Makes the file appear in the folder, and removes the oldest files of its kind.
     ///
     /// # Errors
-    /// If it cannot be put there, or older files cannot be removed.
+    /// If the file cannot be completed, or older files cannot be removed.
     pub(crate) fn put(&self, name: &str, file: WholeFile) -> Result<()> {
         file.finish()?;
         let mut others = self.ours(Kind::of(name))?;
@@ -96,14 +97,15 @@ impl Shelf {
         // A file that cannot be removed does not prevent the removal of others.
         let removed = others.iter().take(too_many).map(fs::remove_file);
         let failed = removed.filter_map(io::Result::err);
-        // Two threads put files into the folder, so one may find that the other has removed a file.
+        // Two threads put files into the folder. The other thread may already have removed this
+        // file.
         let mut failed = failed.filter(|error| error.kind() != io::ErrorKind::NotFound);
         failed.next().map_or(Ok(()), |error| {
             Err(error).context("the file is written, but an older one could not be removed")
         })
     }
 
-    /// Counts the outcome of a file, and logs an error.
+    /// Counts a file as written or failed. Logs the error if it failed.
     pub(crate) fn count(&self, name: &str, result: Result<()>) {
         match result {
             Ok(()) => _ = self.counts.written.fetch_add(1, Relaxed),
@@ -142,10 +144,11 @@ pub(crate) struct DumpFolder {
 }
 
 impl DumpFolder {
-    /// Opens this folder, after rights have been dropped.
+    /// Opens this folder for dumps, and starts the thread that writes. Rights must have been
+    /// dropped before.
     ///
     /// # Errors
-    /// If it does not take files, or the thread cannot be started.
+    /// If no file can be created in the folder, or the thread cannot be started.
     pub(crate) fn open(folder: &Path) -> Result<DumpFolder> {
         takes_files(folder)?;
         let (sender, dumps) = sync_channel::<(String, Vec<u8>)>(WAITING);
@@ -167,13 +170,13 @@ impl DumpFolder {
         &self.shelf.counts
     }
 
-    /// Returns a handle for another thread that writes there.
+    /// Returns a handle by which another thread can write into the folder.
     pub(crate) fn shelf(&self) -> Shelf {
         self.shelf.clone()
     }
 
-    /// Queues a recording under this name. Returns false if two recordings are already being
-    /// written.
+    /// Queues a recording under this name. Returns whether it was queued. Returns false if one
+    /// recording is being written and another one is queued.
     pub(crate) fn keep(&self, name: &str, recording: Vec<u8>) -> bool {
         let is_taken = self.sender.try_send((name.to_owned(), recording)).is_ok();
         if !is_taken {
@@ -183,17 +186,17 @@ impl DumpFolder {
     }
 }
 
-/// Returns the folder of `--dumps`, and makes it if it is missing.
+/// Returns the folder of `--dumps` as an absolute path. Creates the folder if it is missing.
 ///
 /// # Errors
-/// If it cannot be made.
+/// If the folder cannot be created.
 pub(crate) fn made(folder: &Path) -> Result<PathBuf> {
     fs::create_dir_all(folder)
         .and_then(|()| folder.canonicalize())
         .with_context(|| format!("--dumps {}: making the folder", folder.display()))
 }
 
-/// Returns the name of a dump at `now`: names sort like times.
+/// Returns the file name of a dump that is made at `now`. Names of one kind sort by time.
 pub(crate) fn name(kind: Kind, now: jiff::Timestamp) -> String {
     let begin = kind.begin();
     format!("{begin}{}{END}", now.strftime("%Y%m%dT%H%M%S.%3fZ"))
@@ -216,7 +219,7 @@ mod tests {
             let name = format!("late-{number:04}.vmn");
             shelf.keep(&name, &[7]).unwrap();
         }
-        // Files for guests replace no others.
+        // Files for guests do not replace files of the other kind.
         for number in 0..KEPT + 5 {
             let name = format!("asked-{number:04}.vmn");
             shelf.keep(&name, &[7]).unwrap();

@@ -1,4 +1,4 @@
-//! The flight recorder over HTTP: `POST /dump` answers with a recording.
+//! The flight recorder over HTTP: the answer to `POST /dump` is a recording.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -14,10 +14,10 @@ use vmnoise_serve_arguments::parse_length_ns;
 use crate::flight::Wanted;
 use crate::watch::Watch;
 
-/// Path of the request.
+/// Path of this request in the URL.
 pub(crate) const PATH: &str = "/dump";
 
-/// Query of a request, with the words of the command line.
+/// Query of a request. Its names are the option names of `vmnoise dump`.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Question {
@@ -60,21 +60,21 @@ async fn dump(
     }
 }
 
-/// Refuses requests of pages. A browser sends the origin of a page, and the pages of this server
-/// make no such request.
+/// Refuses requests from web pages. A browser sends the `Origin` header with such requests. The
+/// pages of this server never request dumps.
 pub(crate) fn refuse_pages(headers: &HeaderMap) -> Option<Response> {
     let words = "web pages may not request dumps: use `vmnoise dump`\n";
     let is_of_page = headers.contains_key(ORIGIN);
     is_of_page.then(|| (StatusCode::FORBIDDEN, words).into_response())
 }
 
-/// Answers that no VM has this name.
+/// Returns the answer for a name that no VM has.
 pub(crate) fn unknown(vm: &str) -> Response {
     let words = format!("no VM is called `{vm}`; /metrics has the names of all VMs\n");
     (StatusCode::NOT_FOUND, words).into_response()
 }
 
-/// Answers with a recording as a file.
+/// Returns an answer with a recording as a file.
 pub(crate) fn attached(recording: Vec<u8>) -> Response {
     let headers = [
         (CONTENT_TYPE, "application/vnd.apache.arrow.stream"),

@@ -1,5 +1,5 @@
-//! Automatic dumps: after a long wait or another loss, after a signal, and at the request of a
-//! guest.
+//! Automatic dumps: after a long wait or another loss, after a signal, or when a guest requests a
+//! dump.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -20,42 +20,44 @@ use crate::ledger::VmTotals;
 use crate::proc_sums;
 use crate::signs::{Finding, Signs, Sums, VmSums};
 
-/// Content of a dump. There is one a minute, so each reaches back beyond the previous one.
+/// Content of a dump: the last 90 s of all VMs. Dumps are at least 60 s apart, so a dump overlaps
+/// the previous dump.
 pub(crate) const WANTED: Wanted = Wanted {
     last_ns: Some(90_000_000_000),
     vm: None,
     vmm_pid: None,
 };
-/// Least time between two dumps for one guest, and for any two guests. The first, because events in
-/// between are in the first dump. The second, because the host pays for dumps.
+/// Shortest time in ns between two dumps for one guest. Events between two requests are in the
+/// later dump. [`GUESTS_APART_NS`] is the shortest time in ns between two dumps for any guests. It
+/// limits the cost for the host.
 const GUEST_APART_NS: u64 = 60_000_000_000;
 const GUESTS_APART_NS: u64 = 5_000_000_000;
-/// Number of VMs whose last dump is remembered.
+/// Largest number of VMs whose last dump is remembered.
 const EXEMPLARS: usize = 1024;
 
-/// Wait with a dump. The type is that of a counter, since the library makes exemplars only for its
-/// own counters.
+/// Exemplar of a wait, which names the dump that contains the wait. The type is that of a counter,
+/// because the library makes exemplars only for its own counters.
 pub(crate) type Exemplar = CounterWithExemplar<Vec<(&'static str, String)>, f64, AtomicU64>;
 
-/// Returns the name of a dump that is made now.
+/// Returns the file name of a dump that is made now.
 pub(crate) fn name() -> String {
     dump_folder::name(Kind::Late, Timestamp::now())
 }
 
-/// Returns the name of a dump that is made now for a guest.
+/// Returns the file name of a dump that is made now for a guest.
 pub(crate) fn name_for_guest() -> String {
     dump_folder::name(Kind::Asked, Timestamp::now())
 }
 
-/// Reasons for a dump now.
+/// All reasons for the dump that is due now.
 #[derive(Debug, Default)]
 pub(crate) struct Due {
-    /// VMs with a wait that was too long.
+    /// VMs with a wait longer than the limit.
     pub(crate) waited: Vec<Name>,
     pub(crate) found: Vec<Finding>,
 }
 
-/// Number of dumps by reason. A dump has several reasons if they came at the same time.
+/// Number of dumps by reason. A dump counts for each of its reasons.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Reasons {
     wait: u64,
@@ -67,7 +69,7 @@ pub(crate) struct Reasons {
 }
 
 impl Reasons {
-    /// Returns each count with its name.
+    /// Returns the number of dumps for each reason, with the reason's name.
     pub(crate) fn counts(&self) -> [(&'static str, u64); 6] {
         [
             ("wait", self.wait),
@@ -88,7 +90,7 @@ impl Reasons {
     }
 }
 
-/// The folder of the dumps, and the reasons for them.
+/// The folder for dumps, and the checks that find reasons for dumps.
 #[derive(Debug)]
 pub(crate) struct Dumps {
     folder: DumpFolder,
@@ -96,15 +98,16 @@ pub(crate) struct Dumps {
     signs: Signs,
     reasons: Reasons,
     guests: Guests,
-    /// Longest wait of each VM in the last dump that was made for it.
+    /// Exemplar of the longest wait of each VM in the last dump that was made because of this VM.
     exemplars: BTreeMap<Name, Exemplar>,
 }
 
 impl Dumps {
-    /// Makes dumps in this folder: after a wait longer than `over_ns`, or if a limit is exceeded.
+    /// Begins to make dumps in this folder. A dump is due after a wait longer than `over_ns`, or if
+    /// one of `limits` is exceeded.
     ///
     /// # Errors
-    /// If the folder cannot be written to.
+    /// If no file can be created in the folder.
     pub(crate) fn begin(folder: &Path, over_ns: u64, limits: &[DumpLimit]) -> Result<Dumps> {
         Ok(Dumps {
             folder: DumpFolder::open(folder)?,
@@ -116,7 +119,7 @@ impl Dumps {
         })
     }
 
-    /// Returns the reasons for a dump now, if there is one.
+    /// Returns the reasons for the dump that is due now; `None` if no dump is due.
     pub(crate) fn due<'a>(
         &mut self,
         vms: impl Iterator<Item = &'a VmTotals> + Clone,
@@ -134,7 +137,7 @@ impl Dumps {
         })
     }
 
-    /// Counts the reasons of a dump that was made.
+    /// Counts a finished dump for each of its reasons.
     pub(crate) fn count(&mut self, due: &Due) {
         self.reasons.wait += u64::from(!due.waited.is_empty());
         for sign in [Sign::Quota, Sign::Steal, Sign::Pressure] {
@@ -143,16 +146,16 @@ impl Dumps {
         }
     }
 
-    /// Counts a dump that was made for a signal.
+    /// Counts a dump that was made because of a signal.
     pub(crate) fn count_signal(&mut self) {
         self.reasons.signal += 1;
     }
 
-    /// Checks that the guest of this VMM may have a dump now. The request counts even if the dump
-    /// fails.
+    /// Checks whether the guest of this VMM may have a dump now. The request counts as a dump even
+    /// if the dump fails later.
     ///
     /// # Errors
-    /// If it may not: says why.
+    /// If the guest may not have a dump now. The error is a text with the reason.
     pub(crate) fn guest_asks(&mut self, vmm_pid: u32) -> Result<(), &'static str> {
         self.guests.ask(vmm_pid, now_ns())
     }
@@ -166,13 +169,13 @@ impl Dumps {
         self.reasons
     }
 
-    /// Queues a recording of [`WANTED`] under this name. Returns false if too many are queued.
+    /// Queues a recording of [`WANTED`] under this name. Returns whether it was queued.
     pub(crate) fn write(&self, name: &str, recording: Vec<u8>) -> bool {
         self.folder.keep(name, recording)
     }
 
-    /// Remembers that a dump was made for this VM, with its longest wait and the culprit of that
-    /// wait.
+    /// Remembers that this dump was made because of this VM. `length_ns` is the VM's longest wait
+    /// in the dump. `culprit` had the CPU for most of this wait.
     pub(crate) fn made_for(&mut self, vm: Name, dump: &str, length_ns: u64, culprit: String) {
         if self.exemplars.len() >= EXEMPLARS {
             self.exemplars.pop_first();
@@ -183,7 +186,8 @@ impl Dumps {
         self.exemplars.insert(vm, exemplar);
     }
 
-    /// Returns the longest wait of a VM in the last dump that was made for it.
+    /// Returns the exemplar of the VM's longest wait in the last dump that was made because of this
+    /// VM.
     pub(crate) fn exemplar(&self, vm: &Name) -> Option<&Exemplar> {
         self.exemplars.get(vm)
     }
@@ -192,13 +196,13 @@ impl Dumps {
         self.folder.counts()
     }
 
-    /// Returns a handle for another thread that writes there.
+    /// Returns a handle by which another thread can write into the folder.
     pub(crate) fn shelf(&self) -> Shelf {
         self.folder.shelf()
     }
 }
 
-/// Last dump of each guest: CLOCK_MONOTONIC in ns, by the process of its VMM.
+/// Time of the last request of each guest (CLOCK_MONOTONIC in ns), by the process id of its VMM.
 #[derive(Debug, Default)]
 struct Guests(BTreeMap<u32, u64>);
 
@@ -227,7 +231,7 @@ fn sums<'a>(limits: &[DumpLimit], vms: impl Iterator<Item = &'a VmTotals>, mono_
         let lost = vm.lost.shares().iter().map(|(_, ns)| ns).sum::<u64>();
         let sums = VmSums {
             throttled: vm.lost.throttled,
-            // Waits for a CPU that others had, or that a quota withheld.
+            // Time in which vCPUs waited because other tasks had the CPU, or because of a quota.
             waited: vm.lost.preempted + vm.lost.throttled + vm.lost.unsure,
             all: lost + vm.ran_ns + vm.halted_ns + vm.asleep_ns,
         };

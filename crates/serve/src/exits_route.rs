@@ -1,5 +1,5 @@
-//! Exits of one VM over HTTP: `POST /exits` records them for some time, and answers with the
-//! recording.
+//! Exits of one VM over HTTP: `POST /exits` records the exits of a VM for some time. The answer
+//! contains the recording.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -16,10 +16,10 @@ use crate::dump_route::{attached, refuse_pages, unknown};
 use crate::exits::Refusal;
 use crate::watch::Watch;
 
-/// Path of the request.
+/// Path of this request in the URL.
 pub(crate) const PATH: &str = "/exits";
 
-/// Query of a request: the VM, and the time.
+/// Query of a request: name of the VM, and length of the recording.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Question {

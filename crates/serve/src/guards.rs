@@ -15,11 +15,11 @@ pub(crate) struct Guards {
 }
 
 impl Guards {
-    /// Returns the guards of the arguments. An address that other machines can reach needs all of
-    /// them.
+    /// Returns the guards that the arguments name. An address that other machines can reach
+    /// requires all guards.
     ///
     /// # Errors
-    /// If it lacks one, or their files cannot be read.
+    /// If a required guard is missing, or a file of a guard cannot be read.
     pub(crate) fn of(arguments: &ServeArguments, address: SocketAddr) -> Result<Guards> {
         let files = arguments.tls_cert.as_ref().zip(arguments.tls_key.as_ref());
         let tls = files.map(|(certificate, key)| tls::acceptor(certificate, key));

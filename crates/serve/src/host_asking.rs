@@ -1,4 +1,4 @@
-//! In a guest: asks the host for a dump when the hypervisor took a CPU for too long.
+//! In a guest: requests a dump from the host after the hypervisor took a CPU for too long.
 
 use vmnoise_feed::AskedHost;
 use vmnoise_tracer::WaitLengths;
@@ -6,7 +6,7 @@ use vmnoise_tracer::WaitLengths;
 use crate::canary::APART_NS;
 use crate::say::say;
 
-/// The host to ask, and the reason to ask.
+/// The host from which dumps are requested, and the check that decides when.
 #[derive(Debug)]
 pub(crate) struct HostAsking {
     host: AskedHost,
@@ -14,7 +14,8 @@ pub(crate) struct HostAsking {
 }
 
 impl HostAsking {
-    /// Asks after each loss longer than `over_ns`, which is one of the histogram's bounds.
+    /// Prepares to request a dump after each loss longer than `over_ns`. `over_ns` must be one of
+    /// the histogram's bounds.
     pub(crate) fn new(host: AskedHost, over_ns: u64) -> HostAsking {
         HostAsking {
             host,
@@ -22,7 +23,7 @@ impl HostAsking {
         }
     }
 
-    /// Polls with all losses of all CPUs so far.
+    /// Takes the losses of all CPUs so far, and requests a dump if it is due.
     pub(crate) fn look(&mut self, losses: &WaitLengths, now_mono_ns: u64) {
         if let Some(answer) = self.host.answer() {
             say(&format!("the host answers: {answer}"));
@@ -35,12 +36,12 @@ impl HostAsking {
     }
 }
 
-/// Decides when to ask. Pure.
+/// Decides when to request a dump. Pure.
 #[derive(Debug)]
 struct Reason {
     over_ns: u64,
-    /// Number of longer losses at the last poll; `None` before the first poll, since the age of
-    /// earlier losses is unknown.
+    /// Number of losses longer than `over_ns` at the last poll. `None` before the first poll,
+    /// because the age of earlier losses is unknown.
     longer: Option<u64>,
     is_due: bool,
     asked_ns: Option<u64>,
@@ -84,7 +85,7 @@ mod tests {
         let mut reason = Reason::new(100 * MS);
         let mut look =
             |at_s: u64, losses: &[u64]| reason.look(&losses.iter().copied().collect(), at_s * S);
-        // A loss before the first poll is no reason.
+        // A loss before the first poll causes no request.
         assert!(!look(1, &[200 * MS]));
         assert!(!look(2, &[200 * MS, 100 * MS]));
         assert!(look(3, &[200 * MS, 100 * MS, 101 * MS]));

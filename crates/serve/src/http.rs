@@ -37,10 +37,10 @@ use crate::tls::TlsListener;
 use crate::token;
 use crate::watch::Watch;
 
-/// Interval of polls for new and ended vCPUs.
+/// Interval of polls of the vCPUs.
 const LOOK: Duration = Duration::from_secs(1);
 
-/// A format of the metrics, and its media type.
+/// Format of the metrics in an answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Format {
     Protobuf,
@@ -49,7 +49,7 @@ enum Format {
 }
 
 impl Format {
-    /// Returns the best format that the scraper accepts. Only protobuf has native histograms.
+    /// Returns the best format that the scraper accepts. Only protobuf supports native histograms.
     fn of(headers: &HeaderMap) -> Format {
         let accept = headers.get(ACCEPT).and_then(|accept| accept.to_str().ok());
         let accept = accept.unwrap_or_default();
@@ -83,10 +83,10 @@ impl Format {
     }
 }
 
-/// Serves until a signal ends it. `listener` must not block.
+/// Serves until a signal ends the program. `listener` must not block.
 ///
 /// # Errors
-/// If the listener breaks.
+/// If accepting connections fails.
 pub(crate) async fn serve(
     listener: TcpListener,
     guards: Guards,
@@ -115,7 +115,7 @@ pub(crate) async fn serve(
         .route("/metrics", get(scraped))
         .with_state(Arc::clone(&registry))
         .layer(from_fn_with_state(token, token::check))
-        // These reveal only that the server runs.
+        // These routes need no token, because they reveal only that the server runs.
         .route("/-/healthy", get(async || "up\n"))
         .route("/-/ready", get(async || "ready\n"));
     asking::hear_all(guests, &watch);
@@ -136,7 +136,7 @@ pub(crate) async fn serve(
         }
         None => Box::pin(axum::serve(Limited::new(listener), pages).into_future()),
     };
-    // Requests under way at the end are dropped: the next scrape asks again.
+    // Requests in progress at the end are dropped. The scraper sends the next request anyway.
     tokio::select! {
         served = serving => served.context("serving")?,
         () = look(&watch, &live, &mut summaries, manager) => {}
@@ -161,8 +161,8 @@ pub(crate) async fn serve(
     Ok(())
 }
 
-/// Polls for ever. A poll that hangs stops the sign of life for the service manager. A poll that
-/// fails, for lack of memory or of files, is repeated.
+/// Polls for ever. If a poll hangs, the service manager gets no more sign of life. If a poll fails,
+/// for lack of memory or of files, the next poll tries again.
 async fn look(
     watch: &Mutex<Watch>,
     live: &Live,
@@ -195,7 +195,7 @@ async fn look(
     }
 }
 
-/// Exports for ever.
+/// Exports metrics to the collector for ever. Without a collector, waits for ever.
 async fn export(otlp: Option<&mut Exports>, registry: &Registry) {
     match otlp {
         Some(otlp) => otlp.go_on(registry).await,
@@ -203,7 +203,7 @@ async fn export(otlp: Option<&mut Exports>, registry: &Registry) {
     }
 }
 
-/// Writes a dump for each signal, for ever.
+/// Writes a dump for each SIGUSR1, for ever.
 async fn dump_when_told(watch: &Mutex<Watch>, told: &mut Signal) {
     while told.recv().await.is_some() {
         let mut watch = watch.lock().unwrap_or_else(PoisonError::into_inner);

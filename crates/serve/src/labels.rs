@@ -1,13 +1,14 @@
-//! Labels of VMs in the metrics, and of the vCPUs of one VM.
+//! Labels of VMs in the metrics, and labels of the vCPUs of one VM.
 
 use vmnoise_events::Name;
 
-/// Letters of a name that are kept before the suffix that makes it unique; longer names are cut.
+/// Largest number of letters of a name that are kept in front of a suffix. The suffix makes the
+/// label unique.
 const LETTERS: usize = 64;
 
-/// Chooses the label of a new VM or vCPU: its name, followed by its process or thread if the label
-/// is taken. The label stays until it ends, so its series continue when another one of that name
-/// appears.
+/// Chooses the label of a new VM or vCPU. The label is its name. If another VM or vCPU already has
+/// this label, the process id or thread id is appended. A label never changes, so the series
+/// continue when another VM or vCPU with the same name appears.
 pub(crate) fn choose(name: &Name, pid: u32, is_taken: impl Fn(&Name) -> bool) -> Name {
     let mut label = name.clone();
     let short: String = name.as_str().chars().take(LETTERS).collect();
@@ -38,11 +39,11 @@ mod tests {
 
     #[test]
     fn two_vms_of_one_name_are_told_apart() {
-        // The third VM has the name that is the label of the second by then.
+        // The third VM's name equals the label that the second VM already has.
         let labels = labels(&[("web", 7), ("web", 9), ("web:9", 9), ("db", 12)]);
         let labels: Vec<&str> = labels.iter().map(Name::as_str).collect();
         assert_eq!(labels, ["web", "web:9", "web:9:9", "db"]);
-        // A VM that has such a name from the start keeps it.
+        // A VM whose name has this form keeps its name as label.
         let labels = self::labels(&[("web", 7), ("web:9", 1), ("web", 9)]);
         let labels: Vec<&str> = labels.iter().map(Name::as_str).collect();
         assert_eq!(labels, ["web", "web:9", "web:9:1"]);

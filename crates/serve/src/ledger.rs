@@ -1,6 +1,6 @@
-//! Lost time of each VM so far, from the counters of its vCPUs. The sums only grow, add up, and
-//! never exceed the elapsed time, because they contain only final time
-//! (`VcpuBooks::final_until_ns`). Pure: no BPF.
+//! Lost time of each VM so far, from the counters of its vCPUs. The sums contain only final time
+//! (`VcpuBooks::final_until_ns`). So they never decrease, and never exceed the elapsed time. Pure:
+//! no BPF.
 
 use std::collections::BTreeMap;
 
@@ -11,7 +11,8 @@ use crate::culprits::Culprits;
 use crate::labels;
 use crate::who::Who;
 
-/// Lost time of a VM's vCPUs in ns, by cause. Each vCPU counts by itself.
+/// Lost time of a VM's vCPUs in ns, by cause. If two vCPUs lose time at once, both losses are
+/// counted.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Lost {
     pub(crate) preempted: u64,
@@ -23,7 +24,8 @@ pub(crate) struct Lost {
 }
 
 impl Lost {
-    /// Returns the lost time that is final at `mono_ns`. `books` was read after `mono_ns`.
+    /// Returns the lost time that is final at `mono_ns` (CLOCK_MONOTONIC in ns). `books` must have
+    /// been read after `mono_ns`.
     fn of(books: &VcpuBooks, mono_ns: u64) -> Lost {
         let quiet = books.throttled_ns + books.idle_ns + books.unsure_ns;
         Lost {
@@ -38,7 +40,7 @@ impl Lost {
         }
     }
 
-    /// Returns the increase since `earlier`.
+    /// Returns the lost time that was added since `earlier`.
     pub(crate) fn since(&self, earlier: &Lost) -> Lost {
         Lost {
             preempted: self.preempted.saturating_sub(earlier.preempted),
@@ -59,7 +61,7 @@ impl Lost {
         self.unseen += more.unseen;
     }
 
-    /// Returns each share with its name.
+    /// Returns the lost time in ns of each cause, with the name of the cause in the metrics.
     pub(crate) fn shares(&self) -> [(&'static str, u64); 6] {
         [
             ("preempted", self.preempted),
@@ -72,43 +74,43 @@ impl Lost {
     }
 }
 
-/// Sums of a VM.
+/// Sums of a VM since this process found it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct VmTotals {
     /// Name of the VM in the metrics.
     pub(crate) label: Name,
     pub(crate) identity: VmIdentity,
     pub(crate) lost: Lost,
-    /// Time on a CPU, of all its vCPUs together.
+    /// Time for which the vCPUs had a CPU, in ns, summed over all vCPUs.
     pub(crate) ran_ns: u64,
-    /// Time that they slept because the guest asked for it (HLT).
+    /// Time for which the vCPUs slept because the guest asked for it (HLT), in ns.
     pub(crate) halted_ns: u64,
-    /// Time that they slept in the VMM, or for an unknown reason.
+    /// Time for which the vCPUs slept in the VMM or for an unknown reason, in ns.
     pub(crate) asleep_ns: u64,
-    /// Histogram of the waits that are over.
+    /// Number of finished waits, by length.
     pub(crate) waits: WaitLengths,
-    /// Total length of the waits in `waits`.
+    /// Total length of the waits in `waits`, in ns.
     pub(crate) waited_ns: u64,
-    /// The preempted time, by the tasks that had the CPU.
+    /// The preempted time, by the tasks that had a CPU while a vCPU waited for it.
     pub(crate) culprits: Culprits,
     /// Begin of the current wait of each waiting vCPU, CLOCK_MONOTONIC in ns.
     waiting_since: BTreeMap<GateSlot, u64>,
     vcpus: BTreeMap<GateSlot, Books>,
-    /// True if vCPUs are exported one by one; `numbers` holds the vCPUs that have series of their
-    /// own.
+    /// Whether vCPUs are exported one by one. `numbers` then holds the labels of the vCPUs that
+    /// have their own series.
     by_vcpu: bool,
     numbers: BTreeMap<GateSlot, Name>,
 }
 
-/// Values under one set of labels: those of a VM or of a vCPU.
+/// Values of the series with one set of labels. The values are those of a VM or of a vCPU.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Told<'a> {
-    /// Label of the vCPU, if vCPUs are exported one by one.
+    /// Label of the vCPU; `None` if vCPUs are not exported one by one.
     pub(crate) vcpu: Option<&'a str>,
     pub(crate) lost: Lost,
-    /// Time in each state that is no loss.
+    /// Time in ns in each state that does not count as lost, with the name of the state.
     pub(crate) states: [(&'static str, u64); 3],
-    /// Longest current wait; 0 if no vCPU waits.
+    /// Time for which the longest current wait has lasted, in ns; 0 if no vCPU waits.
     pub(crate) waiting_ns: u64,
 }
 
@@ -150,8 +152,8 @@ impl Books {
         }
     }
 
-    /// Raises each sum that is smaller than in `before` to its value there. A sum may fall by some
-    /// nanoseconds, by which the clocks of BPF and of user space differ.
+    /// Replaces each sum that is smaller than in `before` by its value in `before`. A sum may fall
+    /// by some nanoseconds, because the clocks of BPF and of user space differ.
     fn no_less_than(mut self, before: &Books) -> Books {
         self.lost.add(&before.lost.since(&self.lost));
         self.ran_ns = self.ran_ns.max(before.ran_ns);
@@ -160,8 +162,8 @@ impl Books {
         self
     }
 
-    /// Returns the earlier time of this culprit, or 0 if the gate dropped it meanwhile and it began
-    /// anew. The culprit has less time now in that case.
+    /// Returns the time of this culprit in these counters, in ns. Returns 0 if this time exceeds
+    /// the time of `culprit`: the gate then dropped the culprit and counts its time from 0 again.
     fn had(&self, culprit: &WaitCulprit) -> u64 {
         let known = self.culprits.iter().find(|known| known.is(culprit));
         let had = known.map_or(0, |known| known.ns);
@@ -178,7 +180,7 @@ fn states(ran_ns: u64, halted_ns: u64, asleep_ns: u64) -> [(&'static str, u64); 
 }
 
 impl VmTotals {
-    /// Returns empty sums. `by_vcpu`: vCPUs are exported one by one.
+    /// Returns empty sums. `by_vcpu`: whether vCPUs are exported one by one.
     pub(crate) fn new(label: Name, identity: VmIdentity, by_vcpu: bool) -> VmTotals {
         VmTotals {
             label,
@@ -197,22 +199,22 @@ impl VmTotals {
         }
     }
 
-    /// Gives this vCPU series of its own until it ends. Its label is `number`, or a longer name if
-    /// another vCPU has that label.
+    /// Gives this vCPU its own series until it ends. The label is `number`. If another vCPU already
+    /// has that label, a suffix is added.
     pub(crate) fn tell_of(&mut self, place: GateSlot, number: &Name, tid: u32) {
         let is_taken = |name: &Name| self.numbers.values().any(|known| known == name);
         let number = labels::choose(number, tid, is_taken);
         self.numbers.insert(place, number);
     }
 
-    /// Returns the number of vCPUs that have series of their own.
+    /// Returns the number of vCPUs that have their own series.
     pub(crate) fn told_of(&self) -> usize {
         self.numbers.len()
     }
 
-    /// Returns one entry for each vCPU with series of its own, and one with label `other` for the
-    /// remaining and the ended vCPUs. If vCPUs are not exported one by one, returns one entry for
-    /// the whole VM.
+    /// Returns one entry for each vCPU with its own series. A further entry with the label `other`
+    /// covers the remaining and the ended vCPUs. If vCPUs are not exported one by one, returns one
+    /// entry for the whole VM.
     pub(crate) fn told(&self, now_mono_ns: u64) -> Vec<Told<'_>> {
         let mut rest = Told {
             vcpu: None,
@@ -252,8 +254,9 @@ impl VmTotals {
         told
     }
 
-    /// Adds the time of one vCPU that is final at `mono_ns`. `books` was read after `mono_ns`.
-    /// `who` names culprits. A current wait adds nothing yet.
+    /// Adds the time of one vCPU that is final at `mono_ns` (CLOCK_MONOTONIC in ns). `books` must
+    /// have been read after `mono_ns`. `who` converts a culprit of the gate. A current wait adds
+    /// nothing yet.
     pub(crate) fn take_in(
         &mut self,
         place: GateSlot,
@@ -283,19 +286,19 @@ impl VmTotals {
         self.vcpus.insert(place, now);
     }
 
-    /// Removes a vCPU that has ended; its sums stay.
+    /// Removes a vCPU that has ended. Its time stays in the sums of the VM.
     pub(crate) fn forget(&mut self, place: GateSlot) {
         self.vcpus.remove(&place);
         self.waiting_since.remove(&place);
         self.numbers.remove(&place);
     }
 
-    /// Returns the number of vCPUs that are present.
+    /// Returns the number of vCPUs that have not ended.
     pub(crate) fn vcpus(&self) -> usize {
         self.vcpus.len()
     }
 
-    /// Returns the longest current wait for a CPU, or 0 if no vCPU waits.
+    /// Returns the length in ns of the longest current wait for a CPU; 0 if no vCPU waits.
     pub(crate) fn longest_wait_ns(&self, now_mono_ns: u64) -> u64 {
         let since = self.waiting_since.values().min();
         since.map_or(0, |since| now_mono_ns.saturating_sub(*since))
@@ -334,13 +337,14 @@ pub(crate) mod tests {
         named.map(|(who, ns)| (who.name.to_string(), ns)).collect()
     }
 
-    /// Returns all sums of a VM.
+    /// Returns the lost time by cause, followed by the time in each other state, in ns.
     fn sums(vm: &VmTotals) -> Vec<u64> {
         let lost = vm.lost.shares().map(|(_, ns)| ns);
         [&lost[..], &[vm.ran_ns, vm.halted_ns, vm.asleep_ns]].concat()
     }
 
-    /// Switches to a random state at `mono_ns`. The cause of a wait that ends then is random too.
+    /// Adds the time in the current state until `mono_ns`, and switches to a random state. If the
+    /// current state is a wait, its cause is random too.
     pub(crate) fn changes(books: &mut VcpuBooks, mono_ns: u64, random: &mut fastrand::Rng) {
         let ns = mono_ns - books.since_mono_ns;
         books.spent_ns[books.state as usize] += ns;
@@ -357,7 +361,7 @@ pub(crate) mod tests {
         books.state = VcpuThreadState::ALL[random.usize(0..VcpuThreadState::ALL.len())];
     }
 
-    /// Adds to a culprit like the gate: if there is no room, another culprit is dropped.
+    /// Adds time to a culprit as the gate does: if no slot is free, the first culprit is dropped.
     fn is_blamed(books: &mut VcpuBooks, number: u64, ns: u64) {
         let mut known = books.culprits.iter_mut();
         if let Some(known) = known.find(|it| it.comm[0] == number) {
@@ -385,7 +389,7 @@ pub(crate) mod tests {
             now += random.u64(0..1_000);
             vm.take_in(PLACE, &books, now, who);
             let sums = sums(&vm);
-            // Time that is in no sum yet.
+            // Time that is not in any sum yet.
             let goes_on = now - books.final_until_ns(now);
             let ended = books.spent_ns(VcpuThreadState::Ended);
             assert_eq!(sums.iter().sum::<u64>() + goes_on + ended, now - 1_000);
@@ -458,7 +462,7 @@ pub(crate) mod tests {
             (blamed(&vm)[0].1, vm.culprits.others_ns())
         };
         assert_eq!(look(100, 100), (100, 0));
-        // It had 70 more: 50 before the gate dropped it, and 20 since it came back.
+        // The culprit had 70 ns more: 50 ns before the gate dropped it, and 20 ns afterwards.
         assert_eq!(look(170, 20), (120, 50));
     }
 

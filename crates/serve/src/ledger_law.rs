@@ -1,5 +1,5 @@
-//! The law of exported sums. Whichever events the gate misses, no sum falls, no time is in two
-//! sums, and the sums do not exceed the elapsed time.
+//! Tests that exported sums are consistent, whichever events the gate misses: no sum falls, no time
+//! is in two sums, and the sums do not exceed the elapsed time.
 
 use vmnoise_events::VmIdentity;
 use vmnoise_tracer::{VcpuBooks, VcpuThreadState, WaitLengths};
@@ -7,7 +7,7 @@ use vmnoise_tracer::{VcpuBooks, VcpuThreadState, WaitLengths};
 use crate::ledger::VmTotals;
 use crate::ledger::tests::{PLACE, changes, who};
 
-/// Returns the counters of a vCPU that is first seen at this instant.
+/// Returns the counters of a vCPU that the gate finds at `mono_ns`.
 pub(crate) fn begun(mono_ns: u64) -> VcpuBooks {
     VcpuBooks {
         state: VcpuThreadState::Unseen,
@@ -26,8 +26,8 @@ pub(crate) fn begun(mono_ns: u64) -> VcpuBooks {
     }
 }
 
-/// Counts the time until the first event after a missed event, as `forget_unconfirmed` of the
-/// gate's BPF programs does.
+/// Does the same as `forget_unconfirmed` of the gate's BPF programs, at the first event after a
+/// missed event. The time since the last confirmation becomes unseen.
 fn forget_unconfirmed(books: &mut VcpuBooks, mono_ns: u64) {
     if books.state != VcpuThreadState::Waiting {
         let confirmed_ns = books.confirmed_mono_ns.max(books.since_mono_ns);
@@ -40,7 +40,7 @@ fn forget_unconfirmed(books: &mut VcpuBooks, mono_ns: u64) {
     books.has_missed = false;
 }
 
-/// Returns the exported sums of the only vCPU.
+/// Returns the exported sums of a VM that has exactly one vCPU.
 fn exported(vm: &VmTotals, now: u64) -> Vec<u64> {
     let series = vm.told(now);
     let [of_vcpu] = &series[..] else {
@@ -64,7 +64,8 @@ fn no_missed_event_takes_back_exported_time() {
             now += random.u64(1..1_000);
             let is_known = !books.has_missed;
             match random.u8(0..4) {
-                // A walk confirms the vCPU's state, or notices that the vCPU left a CPU unseen.
+                // A walk confirms the vCPU's state, or shows that the vCPU left a CPU without an
+                // event.
                 0 if is_known => books.confirmed_mono_ns = now,
                 1 => books.has_missed = true,
                 2 if is_known => changes(&mut books, now, &mut random),
@@ -87,8 +88,8 @@ fn no_missed_event_takes_back_exported_time() {
     }
 }
 
-/// The clocks of BPF and of user space may differ. So a poll that did not see a switch yet may have
-/// a slightly later time than this switch.
+/// The clocks of BPF and of user space may differ. A poll that has not seen a switch may therefore
+/// have a slightly later time than the switch itself.
 #[test]
 fn clocks_that_differ_lower_no_sum() {
     let mut vm = VmTotals::new("web".into(), VmIdentity::default(), true);

@@ -1,15 +1,16 @@
-//! The socket of the server: that of a service manager, or one of its own.
+//! The listening socket of the server. A service manager hands it over, or this program opens it.
 
 use std::net::{SocketAddr, TcpListener};
 
 use anyhow::{Context, Result, bail};
 use listenfd::ListenFd;
 
-/// Returns a listener that does not block: the socket that a service manager handed over
-/// (sd_listen_fds(3)), or else one on `address`.
+/// Returns a listener that does not block. Uses the socket that a service manager handed over
+/// (sd_listen_fds(3)). Without such a socket, opens one on `address`.
 ///
 /// # Errors
-/// If the address cannot be used, or if anything but one listening TCP socket was handed over.
+/// If the address cannot be used. Also if something other than one listening TCP socket was handed
+/// over.
 pub(crate) fn listener(address: SocketAddr) -> Result<TcpListener> {
     let mut handed_over = ListenFd::from_env();
     let listener = match handed_over.len() {

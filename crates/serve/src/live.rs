@@ -1,4 +1,4 @@
-//! The live page and its data: the sums of all VMs, once a second.
+//! The live page, and its data: the sums of all VMs, sent once a second.
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -20,22 +20,23 @@ use crate::clock::{now_ns, seconds};
 use crate::ledger::VmTotals;
 use crate::watch::Watch;
 
-/// Pages that may be open at a time. Each gets the sums of all VMs once a second.
+/// Largest number of pages that may be open at a time. Each open page gets the sums of all VMs once
+/// a second.
 const READERS: usize = 16;
-/// Content that the page may load: its own parts and its data.
+/// Content-Security-Policy of the page: the page may load only its own parts and its data.
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
 
-/// All VMs at an instant.
+/// Sums of all VMs at one instant.
 #[derive(Debug, Serialize)]
 struct Snapshot<'a> {
-    /// CLOCK_MONOTONIC in s.
+    /// The instant, CLOCK_MONOTONIC in s.
     at_s: f64,
-    /// Begin of the sums, on the same clock.
+    /// Begin of the sums, CLOCK_MONOTONIC in s.
     began: f64,
     vms: Vec<VmSnapshot<'a>>,
 }
 
-/// Sums of one VM, in s.
+/// Sums of one VM; times are in s.
 #[derive(Debug, Serialize)]
 struct VmSnapshot<'a> {
     vm: &'a str,
@@ -44,7 +45,7 @@ struct VmSnapshot<'a> {
     ran: f64,
     lost: serde_json::Map<String, serde_json::Value>,
     culprits: Vec<CulpritSnapshot<'a>>,
-    /// Longest current wait.
+    /// Time for which the longest current wait has lasted, in s.
     waiting: f64,
 }
 
@@ -71,7 +72,7 @@ impl Live {
         }
     }
 
-    /// Sends the present sums, if a page is open.
+    /// Sends the current sums, if a page is open.
     pub(crate) fn feed(&self, watch: &Watch) {
         if self.feed.receiver_count() == 0 {
             return;
@@ -115,10 +116,10 @@ fn of(vm: &VmTotals, now_ns: u64) -> VmSnapshot<'_> {
     }
 }
 
-/// Returns the routes of the page and its parts.
+/// Returns the routes of the page, its parts and its data.
 pub(crate) fn routes<S: Clone + Send + Sync + 'static>(live: Arc<Live>) -> Router<S> {
     let script = include_str!("../page/live.js");
-    // The page has the style of a report.
+    // The page uses the style sheet of a report.
     let style = [vmnoise_report::STYLE, include_str!("../page/live.css")].concat();
     Router::new()
         .route("/", get(async || page()))
@@ -178,7 +179,7 @@ mod tests {
         assert!(open.iter().all(|it| it.status() == StatusCode::OK));
         let refused = events(State(Arc::clone(&live))).await;
         assert_eq!(refused.status(), StatusCode::SERVICE_UNAVAILABLE);
-        // A page that is closed makes room.
+        // Closing a page makes room for another page.
         drop(open.pop());
         let status = events(State(Arc::clone(&live))).await.status();
         assert_eq!(status, StatusCode::OK);

@@ -1,4 +1,4 @@
-//! Facts about this machine that do not change, for recordings.
+//! Constant facts about this machine, for recordings.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use vmnoise_events::{
 use vmnoise_host::Host;
 use vmnoise_workload::tsc;
 
-/// Time for which the TSC is compared with CLOCK_MONOTONIC, once.
+/// Time for which the TSC is compared with CLOCK_MONOTONIC at the start.
 const CALIBRATE: Duration = Duration::from_millis(50);
 
 #[derive(Debug, Clone)]
@@ -22,10 +22,10 @@ pub(crate) struct Machine {
 }
 
 impl Machine {
-    /// Reads the facts.
+    /// Reads the facts, and measures the frequency of the TSC.
     ///
     /// # Errors
-    /// If /proc or /sys lack facts that every machine has.
+    /// If facts that every machine has are missing in /proc or /sys.
     pub(crate) fn read(host: &Host) -> Result<Machine> {
         let host = host.facts().context("reading the facts of this machine")?;
         let source = match host.clocksource.as_str() {
@@ -39,7 +39,7 @@ impl Machine {
         })
     }
 
-    /// Returns the facts of a recording over vCPUs that began at `began`.
+    /// Returns the facts of a recording of vCPUs that began at `began`.
     pub(crate) fn facts(
         &self,
         began: Timestamp,

@@ -1,5 +1,5 @@
-//! `vmnoise-serve`: counts the lost time of every vCPU of this host, and serves it as metrics.
-//! `vmnoise serve` starts it.
+//! `vmnoise-serve` counts the lost time of every vCPU of this host, and serves it as metrics. The
+//! command `vmnoise serve` starts this program.
 #![forbid(unsafe_code)]
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
@@ -76,14 +76,15 @@ struct Arguments {
     instead: Option<Instead>,
 }
 
-/// Task that this program does for `vmnoise` instead of serving.
+/// A task that this program does for `vmnoise`, as an alternative to serving.
 #[derive(Debug, Subcommand)]
 enum Instead {
     /// Write the lost time of all vCPUs in the last minutes into a recording
     Dump(DumpArguments),
 }
 
-/// Exit status if the machine lacks something that is needed, as for the other commands.
+/// Exit status if the machine lacks something that the program needs. All `vmnoise` commands use
+/// this status.
 const MACHINE_CANNOT: u8 = 3;
 
 fn main() -> ExitCode {
@@ -104,8 +105,8 @@ fn main() -> ExitCode {
     }
 }
 
-/// Drops rights in the order of `vmnoise_rights`: there is one thread until everything that needs
-/// them is done.
+/// Runs the server until a signal ends it. Drops rights in the order of `vmnoise_rights`. The
+/// process has one thread until everything that needs rights is done.
 fn serve(arguments: &ServeArguments) -> Result<()> {
     vmnoise_rights::begin(None)?;
     placement::keep_off_isolated(&Host::here())?;

@@ -19,12 +19,12 @@ use crate::ledger::{Told, VmTotals};
 use crate::own_cpus::{OwnCpus, Told as ToldCpu};
 use crate::watch::Watch;
 
-/// Type of the labels of an exemplar that has none.
+/// Type of the label set of an exemplar without labels.
 type NoLabels = [(&'static str, &'static str); 0];
-/// No exemplar, for counters that never have one.
+/// The value "no exemplar", for counters that never have an exemplar.
 const NO_EXEMPLAR: Option<&Exemplar<NoLabels, f64>> = None;
 
-/// Returns a registry that reads its metrics from the watch at each request.
+/// Returns a registry that reads its metrics from `watch` at each request.
 pub(crate) fn registry(watch: Arc<Mutex<Watch>>) -> Registry {
     let mut registry = Registry::with_prefix("vmnoise");
     registry.register_collector(Box::new(Metrics(watch)));
@@ -59,7 +59,7 @@ impl Collector for Metrics {
 type Vms<'a> = [&'a VmTotals];
 type Label<'a> = (&'a str, &'a str);
 
-/// Returns everything that has labels of its own, with the label of its VM.
+/// Returns the label set and the values of each VM or vCPU, together with the label of the VM.
 fn told<'a>(vms: &'a Vms<'a>) -> impl Iterator<Item = (&'a str, Told<'a>)> {
     let now_ns = now_ns();
     let of_vm = move |vm: &&'a VmTotals| {
@@ -93,7 +93,8 @@ fn lost(
         for (share, ns) in told.lost.shares() {
             let labels = labels(vm, &told, Some(("share", share)));
             let mut family = family.encode_family(&labels)?;
-            // The exemplar does not say which vCPU waited.
+            // An exemplar does not name the vCPU that waited, so only series of whole VMs have
+            // exemplars.
             let is_its = told.vcpu.is_none() && share == "preempted";
             match exemplar.filter(|_| is_its) {
                 Some(exemplar) => {
@@ -202,8 +203,8 @@ fn vcpus(encoder: &mut DescriptorEncoder<'_>, watch: &Watch) -> Result<(), fmt::
     Ok(())
 }
 
-/// Encodes the identity of each VM. An unknown label is left out; Prometheus treats this as an
-/// empty label.
+/// Encodes the identity of each VM. Leaves out unknown labels, which Prometheus treats as empty
+/// labels.
 fn identities(encoder: &mut DescriptorEncoder<'_>, watch: &Watch) -> Result<(), fmt::Error> {
     let mut family = encoder.encode_descriptor(
         "vm",
@@ -223,8 +224,8 @@ fn identities(encoder: &mut DescriptorEncoder<'_>, watch: &Watch) -> Result<(), 
     Ok(())
 }
 
-/// Encodes the sampled exits, and the time in which they were recorded, which is never all of the
-/// time.
+/// Encodes the number of recorded exits, and the total time in which exits were recorded. This time
+/// is always shorter than the elapsed time.
 fn sampled(encoder: &mut DescriptorEncoder<'_>, exits: &Exits) -> Result<(), fmt::Error> {
     let sums = exits.sums();
     let mut family = encoder.encode_descriptor(
@@ -260,7 +261,7 @@ fn sampled(encoder: &mut DescriptorEncoder<'_>, exits: &Exits) -> Result<(), fmt
     counter(&mut family, exits.probe_ns())
 }
 
-/// Encodes the time that was taken from this machine's own CPUs.
+/// Encodes the time that the hypervisor and interrupts took from this machine's own CPUs.
 fn taken(
     encoder: &mut DescriptorEncoder<'_>,
     own_cpus: &OwnCpus,
@@ -312,7 +313,7 @@ fn of_lengths(mut encoder: MetricEncoder<'_>, taken: &TakenOfKind) -> Result<(),
     histogram(&mut encoder, seconds(taken.ns), &taken.lengths)
 }
 
-/// Encodes the cost of `vmnoise serve`, and the events that it misses.
+/// Encodes the cost of `vmnoise serve`, and the number of events that its programs missed.
 fn of_itself(encoder: &mut DescriptorEncoder<'_>, watch: &Watch) -> Result<(), fmt::Error> {
     let mut family = encoder.encode_descriptor(
         "self_cpu",
@@ -433,9 +434,10 @@ fn histogram(
     )
 }
 
-/// Returns native buckets in the form of the protocol. A span is a row of adjacent buckets, given
-/// by the distance from the previous span and by the number of buckets. A delta is the difference
-/// between a count and the previous count. One empty span marks an empty histogram as a native one.
+/// Converts native buckets to the spans and deltas of Prometheus' protocol. A span is a row of
+/// adjacent buckets. It consists of the distance from the previous span and the number of buckets.
+/// A delta is the difference between a count and the previous count. One empty span marks an empty
+/// histogram as a native histogram.
 fn spans(buckets: &[(i32, u64)]) -> (Vec<(i32, u32)>, Vec<i64>) {
     let (mut spans, mut deltas) = (Vec::<(i32, u32)>::new(), Vec::new());
     let (mut next, mut last) = (0, 0);

@@ -1,4 +1,4 @@
-//! Time taken from this machine's own CPUs, if it is a guest.
+//! Time that was taken from this machine's own CPUs, if this machine is a guest.
 
 use std::collections::BTreeMap;
 
@@ -7,13 +7,13 @@ use vmnoise_tracer::{OwnCpuBooks, TakenOfKind, TraceError};
 
 use crate::say::say;
 
-/// CPUs with series of their own. A family has at most 2000 series, and a CPU has one for each
-/// share.
+/// Largest number of CPUs with their own series. A family of metrics has at most 2000 series, and
+/// each CPU has one series for each share.
 const TOLD_CPUS: usize = 2_000 / SHARES;
 /// Number of shares: steal, irq, softirq.
 const SHARES: usize = 3;
 
-/// The programs that count, and the counters that were read last.
+/// The programs that count losses, and the values that were last read from their counters.
 #[derive(Debug)]
 pub(crate) struct OwnCpus {
     programs: vmnoise_tracer::OwnCpus,
@@ -21,17 +21,17 @@ pub(crate) struct OwnCpus {
     missed: u64,
 }
 
-/// Time taken under one set of labels, in ns by share.
+/// Time that was taken, under one set of labels, in ns by share.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Told {
-    /// Label of the CPU, if CPUs are exported one by one.
+    /// Label of the CPU; `None` if CPUs are not exported one by one.
     pub(crate) cpu: Option<Name>,
     pub(crate) shares: [(&'static str, u64); SHARES],
 }
 
 impl OwnCpus {
-    /// Loads and attaches the programs. If this fails, logs the cause: the vCPUs are counted all
-    /// the same.
+    /// Loads and attaches the programs. Returns `None` if this machine is not a guest, or if this
+    /// fails. An error is only logged, because vCPUs can be counted without these programs.
     pub(crate) fn begin() -> Option<OwnCpus> {
         let began = || -> anyhow::Result<Option<OwnCpus>> {
             let Some(mut programs) = vmnoise_tracer::OwnCpus::load()? else {
@@ -60,7 +60,7 @@ impl OwnCpus {
     /// Attaches the programs again.
     ///
     /// # Errors
-    /// If one cannot be attached.
+    /// If a program cannot be attached.
     pub(crate) fn attach(&mut self) -> Result<(), TraceError> {
         self.programs.attach()
     }
@@ -72,17 +72,17 @@ impl OwnCpus {
                 self.books.insert(cpu, books);
             }
         }
-        // An unreadable counter keeps its last value.
+        // A counter that cannot be read keeps its last value.
         self.missed = self.programs.missed().unwrap_or(self.missed);
     }
 
-    /// Returns one entry for each CPU with series of its own, and one with label `other` for the
-    /// remaining CPUs. If CPUs are not exported one by one, returns one entry for all.
+    /// Returns one entry for each CPU with its own series, and one entry with the label `other` for
+    /// the remaining CPUs. If CPUs are not exported one by one, returns one entry for all CPUs.
     pub(crate) fn told(&self, by_cpu: bool) -> Vec<Told> {
         told(&self.books, by_cpu)
     }
 
-    /// Returns the sum over all CPUs.
+    /// Returns the sum of the losses of all CPUs.
     pub(crate) fn all(&self) -> OwnCpuBooks {
         sum(self.books.values())
     }
@@ -92,7 +92,7 @@ impl OwnCpus {
         self.missed
     }
 
-    /// Returns the CPU time of the programs.
+    /// Returns the CPU time of the programs, in ns.
     pub(crate) fn probe_ns(&self) -> u64 {
         self.programs.probe_ns()
     }

@@ -1,11 +1,11 @@
-//! Keeps the program off CPUs that are isolated.
+//! Keeps this program off isolated CPUs.
 
 use anyhow::{Context, Result};
 use rustix::thread::{CpuSet, sched_setaffinity};
 use vmnoise_host::Host;
 
-/// Keeps this thread, and the threads that it creates, off isolated CPUs and CPUs without a tick,
-/// if another CPU is left.
+/// Keeps this thread off isolated CPUs and off CPUs without a tick. Threads that this thread
+/// creates are kept off too. If no other CPU is allowed, changes nothing.
 ///
 /// # Errors
 /// If the kernel refuses.

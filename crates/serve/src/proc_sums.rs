@@ -1,4 +1,4 @@
-//! Sums that the kernel keeps: the steal time of each CPU, and the CPU pressure of the machine
+//! Sums that the kernel measures: the steal time of each CPU, and the CPU pressure of the machine
 //! (proc(5)).
 
 use std::collections::BTreeMap;
@@ -11,7 +11,7 @@ use vmnoise_serve_arguments::{DumpLimit, Sign};
 const STAT: &str = "/proc/stat";
 const PRESSURE: &str = "/proc/pressure/cpu";
 
-/// An option that this machine does not support; the text says what helps.
+/// Error: this machine does not support an option. The text names the remedy.
 #[derive(Debug)]
 pub(crate) struct Lacking(pub(crate) &'static str);
 
@@ -26,7 +26,7 @@ impl std::error::Error for Lacking {}
 /// Checks that this machine has the sums for these limits.
 ///
 /// # Errors
-/// If one is missing: says what helps.
+/// If a sum is missing. The error names the remedy.
 pub(crate) fn check(limits: &[DumpLimit]) -> Result<(), Lacking> {
     let wants = |sign| limits.iter().any(|limit| limit.sign == sign);
     if wants(Sign::Pressure) && pressure_ns().is_none() {
@@ -43,15 +43,15 @@ pub(crate) fn check(limits: &[DumpLimit]) -> Result<(), Lacking> {
     Ok(())
 }
 
-/// Detects a hypervisor. On bare metal /proc/stat has the steal column too, and it stays 0.
+/// Returns whether this machine is a guest. On bare metal, /proc/stat has the steal column too, but
+/// its values stay 0.
 fn is_guest() -> bool {
     let told = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
     let mut flags = told.lines().filter(|line| line.starts_with("flags"));
     flags.any(|flags| flags.split_whitespace().any(|flag| flag == "hypervisor"))
 }
 
-/// Returns the time that the hypervisor below took from each CPU, in ns. Empty if /proc/stat lacks
-/// it.
+/// Returns the steal time of each CPU since boot, in ns. Empty if /proc/stat cannot be read.
 pub(crate) fn steal_ns() -> BTreeMap<u32, u64> {
     let told = fs::read_to_string(STAT).unwrap_or_default();
     steal_of(&told, clock_ticks_per_second())
@@ -60,7 +60,7 @@ pub(crate) fn steal_ns() -> BTreeMap<u32, u64> {
 fn steal_of(stat: &str, ticks_per_second: u64) -> BTreeMap<u32, u64> {
     let of_cpu = |line: &str| {
         let mut words = line.strip_prefix("cpu")?.split(' ');
-        // The first line is the sum of all CPUs.
+        // The first line has the sum of all CPUs. It has no CPU number, so it is skipped here.
         let cpu = words.next()?.parse().ok()?;
         let ticks: u64 = words.nth(7)?.parse().ok()?;
         Some((cpu, ticks * 1_000_000_000 / ticks_per_second))
@@ -68,8 +68,8 @@ fn steal_of(stat: &str, ticks_per_second: u64) -> BTreeMap<u32, u64> {
     stat.lines().filter_map(of_cpu).collect()
 }
 
-/// Returns the time since boot in which a task waited for a CPU, in ns; `None` if this kernel lacks
-/// it.
+/// Returns the time since boot in which at least one task waited for a CPU, in ns. `None` if this
+/// kernel does not measure it.
 pub(crate) fn pressure_ns() -> Option<u64> {
     pressure_of(&fs::read_to_string(PRESSURE).ok()?)
 }

@@ -2,8 +2,8 @@
 
 use vmnoise_events::shown_lines;
 
-/// Prints one line. Unsafe characters are replaced, since it may contain texts from files of
-/// others.
+/// Prints one line. Replaces unsafe characters, because `words` may contain texts from files that
+/// other users wrote.
 pub(crate) fn say(words: &str) {
     eprintln!("vmnoise serve: {}", shown_lines(words));
 }

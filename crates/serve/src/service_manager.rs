@@ -14,10 +14,10 @@ pub(crate) struct ServiceManager {
 }
 
 impl ServiceManager {
-    /// Connects to the socket in NOTIFY_SOCKET.
+    /// Connects to the socket that NOTIFY_SOCKET names. Without this variable, does nothing.
     ///
     /// # Errors
-    /// If the socket cannot be connected to.
+    /// If the connection to the socket fails.
     pub(crate) fn of_environment() -> io::Result<ServiceManager> {
         let connected = |name| {
             let socket = UnixDatagram::unbound()?;
@@ -35,17 +35,17 @@ impl ServiceManager {
         self.tell("READY=1");
     }
 
-    /// Reports that the main loop is not stuck.
+    /// Reports that the main loop still runs.
     pub(crate) fn alive(&self) {
         self.tell("WATCHDOG=1");
     }
 
-    /// Reports that the end has begun.
+    /// Reports that the program begins to end.
     pub(crate) fn stopping(&self) {
         self.tell("STOPPING=1");
     }
 
-    /// Sends a message. A manager that is gone or does not read is ignored.
+    /// Sends a message. Ignores errors, for instance if the manager has ended or does not read.
     fn tell(&self, what: &str) {
         if let Some(socket) = &self.socket {
             let _ = socket.send(what.as_bytes());
@@ -53,7 +53,7 @@ impl ServiceManager {
     }
 }
 
-/// Converts a socket name; `@` marks an abstract one.
+/// Converts a socket name to an address. A name that begins with `@` is an abstract name.
 fn address(name: &OsString) -> io::Result<SocketAddr> {
     match name.as_bytes().strip_prefix(b"@") {
         Some(rest) => SocketAddr::from_abstract_name(rest),

@@ -1,5 +1,5 @@
-//! Reasons for a dump without a single long wait: quota, steal and pressure in the last ten
-//! seconds. Pure: the caller passes the time and the sums once a second. Sums only grow.
+//! Finds reasons for a dump other than a single long wait: quota, steal and pressure in the last
+//! ten seconds. Pure: the caller passes the time and the sums once a second. Sums never decrease.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -8,21 +8,22 @@ use vmnoise_serve_arguments::{DumpLimit, Sign};
 
 /// Length of the window that is compared with the limits, in ns.
 const WINDOW_NS: u64 = 10_000_000_000;
-/// Two samples that are farther apart do not describe a window of ten seconds.
+/// Longest window in ns that still counts as ten seconds. If two samples are farther apart, they
+/// are not compared.
 const LONGEST_NS: u64 = 13_000_000_000;
 
-/// All sums at one instant, in ns.
+/// Sums of all VMs, all CPUs and the machine at one instant, in ns.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Sums {
     pub(crate) mono_ns: u64,
     pub(crate) vms: BTreeMap<Name, VmSums>,
-    /// Time that the hypervisor below took, by CPU.
+    /// Time that the hypervisor below this machine took from each CPU.
     pub(crate) steal: BTreeMap<u32, u64>,
-    /// Time in which at least one task waited for a CPU.
+    /// Time in which at least one task waited for a CPU; `None` if the kernel does not measure it.
     pub(crate) pressure: Option<u64>,
 }
 
-/// Times of a VM's vCPUs.
+/// Sums of a VM's vCPUs, in ns.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct VmSums {
     pub(crate) throttled: u64,
@@ -41,15 +42,15 @@ impl VmSums {
     }
 }
 
-/// One subject that exceeded its limit.
+/// A subject that exceeded its limit.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Finding {
     pub(crate) sign: Sign,
-    /// Subject: a VM, a CPU, or empty for the machine.
+    /// The VM's name or the CPU's number; empty if the finding applies to the whole machine.
     subject: String,
-    /// VM that was hit most.
+    /// VM that was hit most; `None` if the finding names no VM.
     pub(crate) vm: Option<Name>,
-    /// Text for the user.
+    /// Description of the finding for users.
     pub(crate) words: String,
 }
 
@@ -59,12 +60,12 @@ impl Finding {
     }
 }
 
-/// Compares the sums with the limits at each poll.
+/// Compares the increase of the sums with the limits at each poll.
 #[derive(Debug)]
 pub(crate) struct Signs {
     limits: Vec<DumpLimit>,
     looks: VecDeque<Sums>,
-    /// Subjects over their limits at the last poll.
+    /// Findings whose limit was exceeded at the last poll.
     over: Vec<Finding>,
     /// Findings that appeared since the last dump.
     new: Vec<Finding>,
@@ -84,7 +85,8 @@ impl Signs {
         &self.limits
     }
 
-    /// Adds the sums of now. A subject that stays over its limit gives one finding only.
+    /// Compares the sums of now with earlier sums. If a subject stays over its limit, only one
+    /// finding is made.
     pub(crate) fn look(&mut self, now: Sums) {
         let is_ten_seconds_old = |look: &Sums| look.mono_ns + WINDOW_NS <= now.mono_ns;
         while self.looks.get(1).is_some_and(is_ten_seconds_old) {
@@ -108,12 +110,12 @@ impl Signs {
         self.looks.push_back(now);
     }
 
-    /// Returns true if there is a reason for a dump.
+    /// Returns whether there is a new finding, which is a reason for a dump.
     pub(crate) fn is_any_new(&self) -> bool {
         !self.new.is_empty()
     }
 
-    /// Takes the new findings, for a dump that is made now.
+    /// Removes and returns the new findings. The caller writes a dump that names them.
     pub(crate) fn take(&mut self) -> Vec<Finding> {
         std::mem::take(&mut self.new)
     }
@@ -188,7 +190,7 @@ mod tests {
         }
     }
 
-    /// Returns the new findings of each poll, with its second.
+    /// Returns each new finding, with the second at which it was made.
     fn told(signs: &mut Signs, looks: impl IntoIterator<Item = Sums>) -> Vec<(u64, Finding)> {
         let mut told = Vec::new();
         for sums in looks {
@@ -209,7 +211,7 @@ mod tests {
 
     #[test]
     fn pressure_is_told_when_ten_seconds_have_more_of_it_and_once_while_it_goes_on() {
-        // Nothing for 20 s, then 40 % for 30 s, then nothing for 20 s, then 40 % again.
+        // The pressure is 0 for 20 s, 40 % for 30 s, 0 for 20 s, and 40 % again.
         let mut ns = 0;
         let looks = (0..90).map(|second| {
             let is_busy = (20..50).contains(&second) || second >= 70;
@@ -217,7 +219,7 @@ mod tests {
             pressure(second, ns)
         });
         let told = told(&mut signs("pressure=10"), looks);
-        // 3 s at 40 % are the first to exceed 10 % of ten seconds.
+        // Three seconds at 40 % are the first to exceed 10 % of ten seconds.
         let at: Vec<u64> = told.iter().map(|(at, _)| *at).collect();
         assert_eq!(at, [22, 72]);
         assert_eq!(
@@ -244,8 +246,8 @@ mod tests {
         let mut signs = signs("quota=5");
         let looks = (0..12).map(|second| {
             let vms = [
-                // `web` (two vCPUs): 6 % of their time. `db`: 4 %. `mail` waited most, but for no
-                // quota.
+                // `web` (two vCPUs) was throttled during 6 % of its time, and `db` during 4 %.
+                // `mail` waited most, but was not throttled.
                 ("web", vm(second * S * 12 / 100, 0, second * 2 * S)),
                 ("db", vm(second * S * 8 / 100, 0, second * 2 * S)),
                 ("mail", vm(0, second * S, second * S)),

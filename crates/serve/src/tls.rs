@@ -1,4 +1,4 @@
-//! Encrypted connections.
+//! Encrypted connections (TLS).
 
 use std::io;
 use std::net::SocketAddr;
@@ -20,18 +20,19 @@ use tokio_rustls::{TlsAcceptor, TlsConnector};
 
 /// Time after which a connection without a complete handshake is closed.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// Handshakes under way at a time.
+/// Largest number of handshakes in progress at a time.
 const HANDSHAKES: usize = 64;
 
-/// Sets the ciphers of clients to those of servers. If they are already set, does nothing.
+/// Makes clients use the same implementation of ciphers as servers. Does nothing if one is already
+/// chosen.
 pub(crate) fn choose_provider() {
     let _ = ring::default_provider().install_default();
 }
 
-/// Returns an acceptor with a certificate and its key.
+/// Returns an acceptor that uses a certificate and its key.
 ///
 /// # Errors
-/// If they cannot be read, or do not belong together.
+/// If the files cannot be read, or the key does not belong to the certificate.
 pub(crate) fn acceptor(certificate: &Path, key: &Path) -> Result<TlsAcceptor> {
     let chain = CertificateDer::pem_file_iter(certificate)
         .and_then(Iterator::collect::<Result<Vec<_>, _>>)
@@ -46,10 +47,11 @@ pub(crate) fn acceptor(certificate: &Path, key: &Path) -> Result<TlsAcceptor> {
     Ok(TlsAcceptor::from(Arc::new(config)))
 }
 
-/// Connects to this host, whose certificate must be verified by one in `authority`.
+/// Opens an encrypted connection to this host. A certificate in the file `authority` must verify
+/// the host's certificate.
 ///
 /// # Errors
-/// If they cannot be read, or do not verify the certificate.
+/// If `authority` cannot be read, or does not verify the host's certificate.
 pub(crate) async fn connect(
     tcp: TcpStream,
     host: &str,
@@ -118,7 +120,7 @@ impl Listener for TlsListener {
                 }
                 came = self.tcp.accept(), if has_room => match came {
                     Ok((stream, from)) => self.shake_hands(stream, from),
-                    // No file descriptor is left: one may be free soon.
+                    // No file descriptor is left. A descriptor may become free soon.
                     Err(_) => sleep(Duration::from_secs(1)).await,
                 },
             }

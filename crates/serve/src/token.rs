@@ -1,4 +1,4 @@
-//! The token, which clients must send.
+//! The token, a secret that clients must send.
 
 use std::fs;
 use std::path::Path;
@@ -14,17 +14,18 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use sha2::{Digest, Sha256};
 
-/// Shortest token; shorter ones can be guessed.
+/// Least number of bytes of a token. Shorter tokens can be guessed.
 const SHORTEST: usize = 16;
 
-/// SHA-256 of the token. Comparing digests does not reveal how much of a guess was right.
+/// SHA-256 of the token. The time of comparing digests does not reveal which part of a guess was
+/// right.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Token([u8; 32]);
 
 /// Returns the first line of a file.
 ///
 /// # Errors
-/// If it cannot be read.
+/// If the file cannot be read.
 pub(crate) fn secret(file: &Path) -> Result<String> {
     let name = file.display();
     let text = fs::read_to_string(file).with_context(|| format!("reading the token {name}"))?;
@@ -35,7 +36,7 @@ impl Token {
     /// Reads the token from the first line of a file.
     ///
     /// # Errors
-    /// If it cannot be read, or is too short for a secret.
+    /// If the file cannot be read, or the token is too short for a secret.
     pub(crate) fn read(file: &Path) -> Result<Token> {
         let token = secret(file)?;
         ensure!(
@@ -50,8 +51,8 @@ impl Token {
         Token(Sha256::digest(secret).into())
     }
 
-    /// Accepts a bearer token (RFC 6750), or the token as password of any user, which browsers send
-    /// (RFC 7617).
+    /// Returns whether the request contains the token. It may be a bearer token (RFC 6750), or the
+    /// password of any user, as browsers send it (RFC 7617).
     fn is_shown(&self, headers: &HeaderMap) -> bool {
         let shown = headers.get(AUTHORIZATION).and_then(|it| it.to_str().ok());
         let Some((scheme, shown)) = shown.and_then(|it| it.split_once(' ')) else {
@@ -68,7 +69,7 @@ impl Token {
     }
 }
 
-/// Refuses requests without the token, if there is one.
+/// Refuses requests without the token. Without a configured token, accepts all requests.
 pub(crate) async fn check(
     State(token): State<Arc<Option<Token>>>,
     request: Request,

@@ -6,16 +6,16 @@ use vmnoise_tracer::{GateVcpuId, WaitCulprit};
 /// Relation of a culprit to the VM that waited.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Kind {
-    /// A task of somebody else.
+    /// A task that is neither a known vCPU nor a thread of the waiting VM's VMM.
     Foreign,
     /// A thread of the VM's own VMM.
     Own,
-    /// A vCPU of another VM, named after that VM.
+    /// A vCPU of another VM. The culprit's name is the name of that VM.
     Vm,
 }
 
 impl Kind {
-    /// Returns its name in the metrics.
+    /// Returns the name of this kind in the metrics.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Kind::Foreign => "foreign",
@@ -25,7 +25,7 @@ impl Kind {
     }
 }
 
-/// A culprit: a task that had a VM's CPU while the VM waited.
+/// A culprit: a task that had a CPU while a vCPU waited for it.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Who {
     pub(crate) kind: Kind,
@@ -35,8 +35,8 @@ pub(crate) struct Who {
 }
 
 impl Who {
-    /// Converts a culprit of the gate. `vm_of` returns the VM of a known vCPU, `cgroup` the name of
-    /// a cgroup by its id.
+    /// Converts a culprit of the gate. `vm_of` returns the VM of a vCPU. `cgroup` returns the name
+    /// of the cgroup with this id.
     pub(crate) fn of<'a>(
         culprit: &'a WaitCulprit,
         vm_of: impl Fn(GateVcpuId) -> Option<&'a Name>,
@@ -81,7 +81,7 @@ mod tests {
         };
         assert_eq!(told(Some(7), false), "vm db");
         assert_eq!(told(Some(7), true), "own qemu");
-        // A vCPU that was not found yet.
+        // The culprit is a vCPU that the gate has not reported yet.
         assert_eq!(told(Some(8), false), "foreign qemu");
         assert_eq!(told(None, false), "foreign qemu");
         assert_eq!(told(None, true), "own qemu");

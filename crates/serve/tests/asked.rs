@@ -1,5 +1,6 @@
-//! A guest whose timer is late asks its host for a dump, of which the host knew no reason. The two
-//! recordings are joined. One lab with stock kernels on both sides, and a serial port between them.
+//! A guest whose timer is late requests a dump from its host. The host itself has no reason for a
+//! dump. The test joins the two recordings. It uses one lab with stock kernels on both sides, and a
+//! serial port between them.
 
 use std::ops::ControlFlow;
 use std::path::Path;
@@ -16,20 +17,21 @@ use vmnoise_recording::RecordingReader;
 
 use crate::harness::{Metrics, PROGRAM};
 
-/// As in docs/feed.md.
+/// QEMU's options for the port, as in docs/feed.md.
 const PORT: &str = "-device virtio-serial-pci -chardev socket,id=feed,path=/tmp/feed,server=on,wait=off \
                     -device virtserialport,chardev=feed,name=org.vmnoise.feed.0";
-/// A task that runs at random times, for 0.8 to 2.4 ms. This usually exceeds the guest's period,
-/// and no other task has the same pattern. It proves which guest it is.
+/// Starts a task that runs at random times, for 0.8 to 2.4 ms. A run usually exceeds the guest's
+/// period. No other task has the same pattern, so the pattern identifies the guest.
 const SMALL: &str = "& lab-disturb irregular 0 1600 9000";
 /// Period of the guest's timers.
 const PERIOD_NS: u64 = 1_000_000;
-/// Lateness that is worth a dump to the guest, and length of the injected burst. Both exceed the
-/// time for which the scheduler lets a host's task run while the vCPU waits (3 ms), even several of
-/// them plus the small task.
+/// Lateness after which the guest requests a dump. [`BURST_NS`] is the length of the injected
+/// burst. Both exceed the time for which the scheduler lets a task of the host run while the vCPU
+/// waits (3 ms). They even exceed the sum of several such times and the small task.
 const LATE_NS: u64 = 20_000_000;
 const BURST_NS: u64 = 30_000_000;
-/// Time until the dump: at a threshold, and with a poll once a second, which may be a second later.
+/// Longest time until the end of the dump if the guest stops at a threshold. In [`BY_ITSELF_NS`],
+/// the guest polls once a second, so the dump may be a second later.
 const AT_A_THRESHOLD_NS: u64 = 1_000_000_000;
 const BY_ITSELF_NS: u64 = 2_000_000_000;
 const ASKS_AT_A_THRESHOLD: [&str; 4] = [
@@ -38,7 +40,7 @@ const ASKS_AT_A_THRESHOLD: [&str; 4] = [
     "vmnoise timerlat -q -d 10s -T 20ms --on-threshold dump --on-threshold continue --feed none -o /tmp/guest.rec",
     SAVE,
 ];
-/// `vmnoise serve` also runs in the guest, and starts before the guest becomes idle.
+/// Commands of a guest in which `vmnoise serve` also runs. It starts before the guest becomes idle.
 const ASKS_BY_ITSELF: [&str; 6] = [
     "vmnoise --version",
     "lab-scrape up",
@@ -48,7 +50,8 @@ const ASKS_BY_ITSELF: [&str; 6] = [
     SAVE,
 ];
 const SAVE: &str = "lab-guest save /tmp/guest.rec";
-/// It makes no dump for its own reasons: no wait is longer than a second.
+/// Command of the host's server. It makes no dump for its own reasons, because no wait exceeds a
+/// second.
 const SERVE: &str =
     "& vmnoise-serve --cost-limit 100 --dumps /tmp/dumps --dump-over 1s --dumps-for unix:/tmp/feed";
 const SCRAPE: &str = "lab-scrape 127.0.0.1:9752 CPU";
@@ -56,14 +59,14 @@ const SCRAPE: &str = "lab-scrape 127.0.0.1:9752 CPU";
 struct Told {
     guest: Vec<u8>,
     dump: Vec<u8>,
-    /// The injected task, `comm:pid`.
+    /// The injected task, as `comm:pid`.
     hog: String,
     before: Metrics,
     after: Metrics,
     kernel_version: String,
 }
 
-/// Runs these commands with these programs in a guest; the last command but one measures.
+/// Runs these commands and programs in a guest. The second to last command measures.
 fn run(guest: &[&str], programs: &[&Path]) -> Told {
     let ended = guest.iter().filter(|it| !it.starts_with("& ")).count();
     let told = |count: usize| format!("lab-guest told {count}");
@@ -137,7 +140,8 @@ fn events(recording: &[u8]) -> Vec<Event> {
     events
 }
 
-/// Returns the end of the first late wake-up and the end of the dump, on the host's clock.
+/// Returns the time in ns between the end of the first late wake-up and the end of the dump, on the
+/// host's clock.
 fn from_late_to_dump_ns(guest: &[u8], dump: &[u8]) -> u64 {
     let facts = |recording: &[u8]| RecordingReader::new(recording).unwrap().facts().clone();
     let mut matcher = Matcher::new(&facts(guest), &facts(dump)).unwrap();
@@ -158,7 +162,8 @@ fn from_late_to_dump_ns(guest: &[u8], dump: &[u8]) -> u64 {
     end_ns.unwrap() - pairs.host_mono_ns(0, late.woke_mono_ns).unwrap()
 }
 
-/// Returns the first late wake-up of the join: the dump contains nothing after its end.
+/// Returns the first late wake-up in the joined recordings. The dump contains nothing after its own
+/// end, so later wake-ups are incomplete.
 fn first_late(joined: &Value) -> &Value {
     let number = |tree: &Value, key: &str| tree["wakeup"][key].as_u64().unwrap();
     let trees = joined["trees"].as_array().unwrap().iter();
@@ -167,7 +172,7 @@ fn first_late(joined: &Value) -> &Value {
         .unwrap()
 }
 
-/// Returns the time that this task of the host took of a wake-up.
+/// Returns the time in ns that this task of the host took from a wake-up.
 fn had_ns(tree: &Value, name: &str) -> u64 {
     let list = |value: &Value| value.as_array().unwrap().clone();
     let exits = list(&tree["phases"]).into_iter();
@@ -177,7 +182,8 @@ fn had_ns(tree: &Value, name: &str) -> u64 {
     its.map(|part| part["ns"].as_u64().unwrap()).sum()
 }
 
-/// Checks that the late timer is joined with the host's dump, and that the injected task is named.
+/// Checks that the late wake-up is joined with the host's dump, and that the dump names the
+/// injected task.
 fn assert_names_who_made_it_late(told: &Told, within_ns: u64) {
     println!("Linux {}", told.kernel_version);
     let folder = tempfile::tempdir().unwrap();
@@ -193,7 +199,8 @@ fn assert_names_who_made_it_late(told: &Told, within_ns: u64) {
     println!("{late}");
     let ns = had_ns(late, &told.hog);
     println!("{} had {ns} ns of it", told.hog);
-    // A timer of the guest expires up to a period after the start of the burst.
+    // The guest's timer that expires first during the burst expires up to one period after its
+    // start.
     assert!(ns + PERIOD_NS >= BURST_NS, "{late}");
     let until_ns = from_late_to_dump_ns(&told.guest, &told.dump);
     println!("the dump ends {until_ns} ns after that wake-up");
@@ -223,7 +230,7 @@ mod lab_full {
     fn a_guest_that_is_always_on_asks_by_itself() {
         let folder = tempfile::tempdir().unwrap();
         let program = folder.path().join("vmnoise-serve");
-        // Debug information would fill the guest's memory.
+        // With debug information, the program would fill the guest's memory.
         let mut strip = Command::new("strip");
         strip.arg("-o").arg(&program).arg(PROGRAM);
         assert!(strip.status().unwrap().success());

@@ -1,4 +1,4 @@
-//! Metrics received by OTLP, compared with scrapes before and after.
+//! Compares metrics that were received by OTLP with scrapes before and after.
 
 use std::collections::BTreeMap;
 
@@ -6,13 +6,13 @@ use serde_json::Value;
 
 use crate::harness::{Metrics, Serve};
 
-/// A message of OTLP as JSON, by OpenTelemetry's rules.
+/// An OTLP message, converted to JSON by OpenTelemetry's rules.
 pub struct OtlpMessage(Value);
 
-/// A value of one series, and the begin of its count.
+/// Value of one series.
 struct Point {
     value: f64,
-    /// True if it only grows.
+    /// Whether the value never decreases.
     is_sum: bool,
 }
 
@@ -21,7 +21,7 @@ impl OtlpMessage {
         OtlpMessage(message["resourceMetrics"][0].clone())
     }
 
-    /// Returns an attribute of the sender.
+    /// Returns an attribute of the message's sender.
     pub fn sender(&self, key: &str) -> Option<&str> {
         attribute(&self.0["resource"]["attributes"], key)
     }
@@ -30,7 +30,7 @@ impl OtlpMessage {
         list(&self.0["scopeMetrics"][0]["metrics"])
     }
 
-    /// Returns the points of a metric of any kind.
+    /// Returns the data points of a metric of any type.
     pub fn points(metric: &Value) -> &[Value] {
         let kinds = ["sum", "gauge", "exponentialHistogram"].into_iter();
         let data = kinds.filter_map(|kind| metric.get(kind)).next().unwrap();
@@ -42,7 +42,8 @@ impl OtlpMessage {
         metrics.find(|metric| metric["name"] == name).unwrap()
     }
 
-    /// Returns each series in the form of Prometheus' text, without the buckets of histograms.
+    /// Returns each series with its name in Prometheus' text format. Buckets of histograms are left
+    /// out.
     fn series(&self) -> BTreeMap<String, Point> {
         let mut all = BTreeMap::new();
         for metric in self.metrics() {
@@ -64,8 +65,8 @@ impl OtlpMessage {
         all
     }
 
-    /// Checks a message that was made between two scrapes: each sum lies between theirs, and each
-    /// series of both is in it.
+    /// Checks a message that was made between two scrapes. Each sum must lie between the sums of
+    /// the scrapes. Each series that is in both scrapes must be in the message.
     pub fn assert_between(&self, before: &Metrics, after: &Metrics) {
         let series = self.series();
         let is_bucket = |name: &str| name.contains("_bucket{");
@@ -76,7 +77,7 @@ impl OtlpMessage {
             let Some(point) = series.get(name) else {
                 panic!("{name} is scraped, and not exported: {:?}", series.keys());
             };
-            // The text has fewer digits than a double of some days in seconds.
+            // The text format has fewer digits than a double that holds some days in seconds.
             let latest = after.of(name) + 1e-9;
             assert!(
                 !point.is_sum || (value - 1e-9..=latest).contains(&point.value),
@@ -92,8 +93,8 @@ impl OtlpMessage {
         }
     }
 
-    /// Checks that the buckets hold all waits, and that their bounds fit the sum of the waits. If
-    /// each bucket were moved by one, this would fail.
+    /// Checks that the buckets contain all waits, and that the bounds of the buckets fit the sum of
+    /// the waits. The check fails if all buckets are shifted by one.
     pub fn assert_buckets_hold_the_waits(&self, vm: &str) {
         let metric = self.metric("vmnoise_vcpu_wait_seconds");
         let mut points = OtlpMessage::points(metric).iter();
@@ -104,7 +105,7 @@ impl OtlpMessage {
         let bound = |index: i64| (index as f64 / f64::from(1 << scale)).exp2();
         let (mut least, mut most, mut all) = (0.0, 0.0, 0);
         for (index, count) in (offset..).zip(counts) {
-            // The lowest bucket, below 0.95 us, also holds shorter waits.
+            // The lowest bucket, below 0.95 us, also contains all shorter waits.
             let from = if index == -41 { 0.0 } else { bound(index) };
             least += from * count as f64;
             most += bound(index + 1) * count as f64;
@@ -119,14 +120,15 @@ impl OtlpMessage {
     }
 
     /// Returns the time of the message, in ns of UTC. One thread serves and exports, so an earlier
-    /// scrape is not younger.
+    /// scrape is never later than this time.
     pub fn made_ns(&self) -> i64 {
         let points = self.metrics().iter().flat_map(OtlpMessage::points);
         let mut times = points.map(|point| whole(&point["timeUnixNano"]));
         times.next().unwrap()
     }
 
-    /// Returns the begin of this series, and its time in the message, in ns of UTC.
+    /// Returns the begin of the sum of this series, and the time of its point in the message. Both
+    /// are in ns of UTC.
     pub fn times_ns(&self, metric: &str, vm: &str) -> (i64, i64) {
         let mut points = OtlpMessage::points(self.metric(metric)).iter();
         let is_of_vm = |point: &&Value| attribute(&point["attributes"], "vm") == Some(vm);
@@ -138,7 +140,8 @@ impl OtlpMessage {
     }
 }
 
-/// Scrapes, waits for another message, and scrapes again.
+/// Scrapes, waits for the message `next`, scrapes again, and compares the message with both
+/// scrapes.
 pub fn between_scrapes(serve: &Serve, next: impl FnOnce() -> OtlpMessage) -> OtlpMessage {
     let before = serve.metrics();
     let exported = next();
@@ -150,7 +153,8 @@ fn list(value: &Value) -> &[Value] {
     value.as_array().map_or(&[], Vec::as_slice)
 }
 
-/// Parses an integer: in this JSON, 64 bits are a string, 32 bits are a number, and 0 is absent.
+/// Parses an integer. In this JSON, a 64-bit integer is a string, a 32-bit integer is a number, and
+/// 0 is missing.
 fn whole(value: &Value) -> i64 {
     match value {
         Value::String(text) => text.parse().unwrap(),

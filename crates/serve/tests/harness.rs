@@ -1,4 +1,4 @@
-//! A `vmnoise serve` for a test, and its metrics.
+//! Starts `vmnoise serve` for a test, and reads its metrics.
 
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
@@ -16,10 +16,10 @@ pub use vmnoise_labs::metrics::Metrics;
 
 /// Path of `vmnoise-serve`.
 pub const PROGRAM: &str = env!("CARGO_BIN_EXE_vmnoise-serve");
-/// Time limit for something to appear.
+/// Longest time for which a test waits for a condition.
 const BACKSTOP: Duration = Duration::from_secs(20);
 
-/// A running server; ends when it is dropped.
+/// A running server. It ends when this value is dropped.
 pub struct Serve {
     child: Child,
     address: String,
@@ -35,9 +35,8 @@ impl Serve {
         Serve::of(command.args(["--listen", "127.0.0.1:0"]).args(arguments))
     }
 
-    /// Starts the server of this command. A build for debugging that is scraped ten times a second
-    /// would exceed the default limit of the cost, and pause. So the limit is 100 % unless the test
-    /// sets one.
+    /// Starts a server by this command. The cost limit is 100 % unless the test sets it. A debug
+    /// build that is scraped ten times a second would exceed the default limit, and pause.
     pub fn of(command: &mut Command) -> Serve {
         if !command.get_args().any(|word| word == "--cost-limit") {
             command.args(["--cost-limit", "100"]);
@@ -58,28 +57,28 @@ impl Serve {
         self.child.id()
     }
 
-    /// Returns its address and port.
+    /// Returns the address and port of the server.
     pub fn host(&self) -> &str {
         &self.address
     }
 
-    /// Returns the address of a page.
+    /// Returns the URL of a page.
     pub fn address(&self, path: &str) -> String {
         format!("http://{}{path}", self.address)
     }
 
-    /// Returns its port.
+    /// Returns the port of the server.
     pub fn port(&self) -> u16 {
         self.address.rsplit(':').next().unwrap().parse().unwrap()
     }
 
-    /// Asks it to end, like a service manager, and waits for it.
+    /// Requests the server to end, as a service manager does. Waits for its end.
     pub fn end(mut self) -> ExitStatus {
         self.ask_to_end();
         self.child.wait().unwrap()
     }
 
-    /// Ends it; returns also its stderr, which must be piped.
+    /// Requests the server to end. Returns its exit status and its stderr, which must be piped.
     pub fn end_and_say(mut self) -> (ExitStatus, String) {
         self.ask_to_end();
         let mut said = String::new();
@@ -122,7 +121,7 @@ pub fn get(host: &str, path: &str) -> io::Result<String> {
     get_as(host, path, "*/*")
 }
 
-/// Returns the body of a page, in this media type if the server has it.
+/// Returns the body of a page of a server. `media_type` is the content of the `Accept` header.
 pub fn get_as(host: &str, path: &str, media_type: &str) -> io::Result<String> {
     let mut stream = TcpStream::connect(host)?;
     write!(

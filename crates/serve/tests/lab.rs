@@ -1,4 +1,4 @@
-//! `vmnoise-serve` on stock kernels whose KVM is a module and whose guests are Linux.
+//! Tests `vmnoise-serve` on stock kernels. KVM is a module there, and the guests run Linux.
 
 use std::path::Path;
 
@@ -8,8 +8,9 @@ use vmnoise_labs::lab_program;
 
 use crate::harness::{Metrics, PROGRAM};
 
-/// Commands of the guest: nothing, to show that it is up; 2 s of sleep, in which its kernel halts;
-/// 2 s of polling; and sleep while its exits are recorded.
+/// Commands of the guest. The first does nothing, and shows that the guest has booted. The guest
+/// then sleeps for 2 s, in which its kernel halts, and polls for 2 s. At the end it sleeps while
+/// its exits are recorded.
 const GUEST: [&str; 5] = [
     "lab-tracefs for 2",
     "lab-tracefs for 2",
@@ -17,13 +18,13 @@ const GUEST: [&str; 5] = [
     "vmnoise osnoise -d 1s",
     "lab-tracefs for 30",
 ];
-/// The user nobody, with the two capabilities that docs/serve.md names.
+/// Command prefix for the user nobody with the two capabilities that docs/serve.md names.
 const AS_NOBODY: &str = "setpriv --reuid=65534 --regid=65534 --clear-groups --inh-caps=-all,+bpf,+perfmon \
                          --ambient-caps=-all,+bpf,+perfmon --bounding-set=-all,+bpf,+perfmon";
-/// Reads the metrics, and the scheduler's counters of the vCPU and of the disturber.
+/// Reads the metrics, and the scheduler counters of the vCPU and of the disturber.
 const LOOK: &str = "lab-scrape 127.0.0.1:9752 CPU lab-disturb vhost-";
-/// The VM polls next to a task that never sleeps, and then also next to vhost's worker of its own
-/// device.
+/// Commands of the host. The VM polls next to a task that never sleeps. Afterwards it also polls
+/// next to vhost's worker for its own device.
 const COMMANDS: [&str; 11] = [
     "& lab-guest boot -name guest=web,debug-threads=on -no-shutdown -device vhost-vsock-pci,guest-cid=3",
     "lab-guest told 1",
@@ -37,28 +38,29 @@ const COMMANDS: [&str; 11] = [
     "lab-guest told 4",
     LOOK,
 ];
-/// Another server records exits. For this KVM's types must be exported, which takes root if KVM is
-/// a module. Its VM has a turn 2 s after it was found, and a build for debugging takes some seconds
-/// to begin here.
+/// Commands of the host that record exits by another server. If KVM is a module, only root can read
+/// its types. The VM has a turn 2 s after it was found. A debug build takes some seconds to start
+/// here.
 const EXITS: [&str; 3] = [
     "& vmnoise-serve --listen 127.0.0.1:9753 --cost-limit 100 --exits-on 1/2",
     "lab-tracefs for 14",
     "lab-scrape 127.0.0.1:9753",
 ];
-/// Tolerance at the ends of a window. The kernel shows on_cpu as of the last tick (4 ms at 250 Hz).
-/// A wait during a scrape is a slice of the scheduler (3 ms), and is counted only when it is over.
+/// Tolerance in s at the ends of a window. The kernel reports the time on a CPU up to the last tick
+/// (4 ms at 250 Hz). A wait during a scrape lasts one slice of the scheduler (3 ms), and is counted
+/// only when it ends.
 const SLICE: f64 = 2.0 * (0.004 + 0.003);
-/// Tolerance, since both sides stamp a switch some us apart.
+/// Relative tolerance. Both sides read the clock some us apart.
 const STAMPS: f64 = 0.02;
 
-/// Returns the increase of the sum of these series between two scrapes.
+/// Returns the increase of the sum of these series between the two scrapes.
 fn between(looks: &[Metrics], series: &[String]) -> f64 {
     let sum = |look: &Metrics| series.iter().map(|name| look.of(name)).sum::<f64>();
     sum(&looks[1]) - sum(&looks[0])
 }
 
-/// Returns the least and the greatest increase of a series of the lab, since each scrape takes some
-/// time.
+/// Returns the least and the largest possible increase of a series of the lab. Its values are read
+/// before and after each scrape, which takes some time.
 fn bounds(looks: &[Metrics], series: &str) -> (f64, f64) {
     let of = |look: usize, when: &str| looks[look].of(&series.replace("LOOK", when));
     (
@@ -86,7 +88,8 @@ fn hold(what: &str, told: f64, (least, most): (f64, f64)) {
     );
 }
 
-/// The scheduler's counters of the threads in a window, at least and at most.
+/// Increase of the scheduler counters of the threads in a window, as least and largest possible
+/// values.
 struct Scheduler {
     ran: (f64, f64),
     waited: (f64, f64),
@@ -119,7 +122,7 @@ fn time(state: &str) -> String {
 }
 
 pub fn assert_serves_on(kernel: DebianKernel, suite: DebianSuite) {
-    // In virtual time, so that the guest has finished its boot when it is to sleep.
+    // The lab uses virtual time, so that the guest has booted before it is to sleep.
     let mut lab = Lab::kernel(kernel)
         .from(suite)
         .virtual_time(0)
@@ -131,7 +134,7 @@ pub fn assert_serves_on(kernel: DebianKernel, suite: DebianSuite) {
     for file in with_libraries("setpriv", "util-linux").unwrap() {
         lab = lab.program(&file);
     }
-    // A build for debugging on an emulated CPU exceeds the default limit of the cost.
+    // A debug build on an emulated CPU exceeds the default cost limit.
     let serve = format!("& {LOADER} /bin/{AS_NOBODY} /bin/vmnoise-serve --cost-limit 100");
     let commands = [&["lab-scrape up", &serve], &COMMANDS[..], &EXITS].concat();
     let lab = lab.program_of_host(Path::new(PROGRAM));
@@ -162,10 +165,10 @@ pub fn assert_serves_on(kernel: DebianKernel, suite: DebianSuite) {
         hold("running", told(&[time("running")]), scheduler.ran);
         let waited = ["preempted", "throttled", "idle", "unsure"].map(lost);
         hold("waiting", told(&waited), scheduler.waited);
-        // It sleeps only because its guest asks for it.
+        // The vCPU sleeps only because its guest halts.
         hold("halted", told(&[time("halted")]), scheduler.slept);
         assert_eq!(told(&[lost("unseen")]), 0.0);
-        // The task that never sleeps has the CPU while the vCPU waits, and while it sleeps.
+        // The task that never sleeps has the CPU while the vCPU waits or sleeps.
         let culprit = "vmnoise_vcpu_culprit_seconds_total{vm=\"web\",kind=\"foreign\",culprit=\"lab-disturb\"}";
         let (least, most) = scheduler.disturbed;
         let blamed = (least - scheduler.slept.1, most.min(scheduler.waited.1));
@@ -174,7 +177,7 @@ pub fn assert_serves_on(kernel: DebianKernel, suite: DebianSuite) {
 
     let last = &looks[2];
     let unseen = &lost("unseen");
-    // It is found within a second of its first instruction.
+    // The vCPU is found within a second of its first instruction.
     assert!(last.of(unseen) < 1.0, "{}", last.of(unseen));
     let last = &looks[3];
     assert_eq!(last.of("vmnoise_events_missed_total"), 0.0);
@@ -194,15 +197,15 @@ pub fn assert_serves_on(kernel: DebianKernel, suite: DebianSuite) {
     );
     assert!(by("own") <= most * (1.0 + STAMPS));
     assert_eq!(by("foreign"), 0.0, "it works for its VM");
-    // Before 6.4 it is a kernel thread with a name of its own.
+    // Before Linux 6.4, vhost's worker is a kernel thread with its own name.
     assert_eq!(by("own") > 0.0, report.kernel_version.starts_with("6.1."));
 
     let looked = exits.of("vmnoise_exits_sampled_seconds_total{vm=\"web\"}");
     let reasons = exits.beginning("vmnoise_exits_sampled_total{vm=\"web\"");
     println!("in {looked} s: {reasons:?}");
-    // A turn is a second.
+    // A turn lasts at least one second.
     assert!(looked >= 1.0, "{looked}");
-    // An idle Linux halts, and its timers wake it.
+    // An idle Linux guest halts, and its timers wake it.
     let halts = exits.of("vmnoise_exits_sampled_total{vm=\"web\",reason=\"hlt\"}");
     assert!(halts > 0.0, "{reasons:?}");
 }

@@ -1,4 +1,4 @@
-//! `vmnoise serve` at work next to VMs, and the metrics that a scraper gets.
+//! Tests of `vmnoise serve` next to running VMs, and of the metrics that a scraper gets.
 #![allow(clippy::unwrap_used)] // A failed `unwrap` fails the test.
 
 mod asked;
@@ -44,7 +44,7 @@ mod lab_full {
     use crate::pause::assert_time_is_unseen_in_a_pause;
     use crate::stored;
 
-    // Takes a minute.
+    // These tests take a minute.
     mod hosts {
         use super::*;
 
@@ -91,6 +91,6 @@ mod lab_full {
         }
     }
 
-    // Not on Linux 7.3: since 6.19 storage of a task needs CMPXCHG16B (kmalloc_nolock of
-    // mm/slub.c), which the CPU of a lab lacks.
+    // Linux 7.3 is left out. Since 6.19, task storage needs CMPXCHG16B (kmalloc_nolock of
+    // mm/slub.c), which the CPU of a lab does not have.
 }

@@ -1,4 +1,4 @@
-//! Summaries in an object store, read by another client.
+//! Tests summaries in an object store. Another client reads them.
 
 use std::io::{BufRead, BufReader};
 use std::path::Path;
@@ -7,7 +7,7 @@ use std::process::{Child, Command, Stdio};
 use crate::harness::{PROGRAM, Serve};
 use crate::kvm::summaries::{files, rows};
 
-/// A store, and the folder for its objects at the end.
+/// A running object store, and the folder into which it writes its objects at its end.
 struct Store {
     child: Child,
     address: String,
@@ -34,14 +34,15 @@ impl Store {
         Store { child, address }
     }
 
-    /// Ends the store, which puts its objects into the folder.
+    /// Ends the store, which writes its objects into the folder.
     fn end(mut self) {
         drop(self.child.stdin.take());
         assert!(self.child.wait().unwrap().success());
     }
 }
 
-/// Returns a server that sends to this address. It resolves names in the way of stores.
+/// Returns the command of a server that sends summaries to this address. Host names are resolved as
+/// for object stores.
 fn serve(address: &str) -> Command {
     let mut serve = Command::new(PROGRAM);
     serve
@@ -78,7 +79,7 @@ pub fn assert_a_store_has_what_was_sent() {
 }
 
 pub fn assert_one_that_is_away_costs_no_more_than_its_summaries() {
-    // No process listens there.
+    // No process listens at this address.
     let serve = Serve::of(serve("http://127.0.0.1:1").stderr(Stdio::piped()));
     assert_eq!(serve.page("/-/ready"), "ready\n");
     let (status, said) = serve.end_and_say();

@@ -1,16 +1,17 @@
-//! Events that our own programs missed, by the kernel's accounting.
+//! Number of events that our programs missed, as the kernel counts them.
 
 use std::ffi::OsStr;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 
 use libbpf_rs::{Object, libbpf_sys};
 
-/// Sums `recursion_misses` of all loaded programs.
+/// Returns the sum of `recursion_misses` of all loaded programs.
 pub(crate) fn recursion_misses(object: &Object) -> std::io::Result<u64> {
     misses_of(object, &|_| true)
 }
 
-/// Sums `recursion_misses` of the loaded programs with these names.
+/// Returns the sum of `recursion_misses` of the loaded programs for whose name `named` returns
+/// true.
 pub(crate) fn misses_of(object: &Object, named: &dyn Fn(&OsStr) -> bool) -> std::io::Result<u64> {
     let mut misses = 0;
     for program in object.progs() {
@@ -22,8 +23,8 @@ pub(crate) fn misses_of(object: &Object, named: &dyn Fn(&OsStr) -> bool) -> std:
     Ok(misses)
 }
 
-/// Reads `struct bpf_prog_info` without its arrays. The query of libbpf-rs also fetches code and
-/// line tables, which is too expensive for a reading every period.
+/// Returns `struct bpf_prog_info` without its arrays. libbpf-rs also fetches code and line tables,
+/// which costs too much for a reading every period.
 fn program_info(program: BorrowedFd<'_>) -> std::io::Result<libbpf_sys::bpf_prog_info> {
     let mut info = libbpf_sys::bpf_prog_info::default();
     let mut len = size_of_val(&info) as u32;

@@ -1,5 +1,5 @@
-//! Facts from the running kernel's type information (BTF): which tracepoints exist, their number of
-//! arguments, and where the steal clock lies.
+//! Facts from the running kernel's type information (BTF). They are the existing tracepoints, the
+//! number of their arguments, and the location of the steal clock.
 
 use std::{
     collections::{HashMap, HashSet},
@@ -19,32 +19,32 @@ use libbpf_rs::{
 use crate::joined_btf::{JoinedBtf, Sections};
 use vmnoise_host::{Capability, Host};
 
-/// Offsets of per-CPU variables from `runqueues`, modulo 2^64.
+/// Address of each per-CPU variable minus the address of `runqueues`, modulo 2^64.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct MinusRunQueue {
     pub(crate) steal_time: Option<u64>,
     pub(crate) xen_runstate: Option<u64>,
 }
 
-/// Facts from BTF, read in one pass.
+/// Facts from the kernel's BTF.
 #[derive(Debug, Default)]
 pub(crate) struct KernelBtf {
-    /// Tracepoints by name. The number of arguments is known if the core kernel defines the
-    /// tracepoint.
+    /// Tracepoints by name. The value is the number of arguments, or `None` for a tracepoint of a
+    /// module.
     tracepoints: HashMap<String, Option<usize>>,
-    /// Tracepoints of modules, if this process may not ask the kernel for a module's types.
+    /// Tracepoints of modules whose type information this process may not read.
     hidden: HashSet<String>,
     pub(crate) minus_run_queue: MinusRunQueue,
     /// Whether real-time tasks are throttled by group (CONFIG_RT_GROUP_SCHED).
     pub(crate) rt_group_sched: bool,
-    /// Whether the kernel stores since when a task waits (CONFIG_SCHED_INFO).
+    /// Whether the kernel stores when a task began to wait (CONFIG_SCHED_INFO).
     pub(crate) sched_info: bool,
-    /// Structures of [`VCPU_STRUCTURES`] that this kernel or its modules describe.
+    /// Structures of [`VCPU_STRUCTURES`] that the BTF of this kernel or its modules describes.
     vcpu_structures: HashSet<&'static str>,
 }
 
-/// Structures of a vCPU: KVM's own, and those in which its vendors' modules keep the reason of the
-/// last exit.
+/// Structures of a vCPU. `kvm_vcpu` is KVM's own. Vendor modules store the reason of the last exit
+/// in the others.
 const VCPU_STRUCTURES: [&str; 3] = ["kvm_vcpu", "vcpu_svm", "vcpu_vmx"];
 
 impl KernelBtf {
@@ -114,7 +114,7 @@ impl KernelBtf {
         Ok(facts)
     }
 
-    /// Returns the same kernel without a tracepoint.
+    /// Returns the facts of this kernel without a tracepoint.
     #[cfg(test)]
     pub(crate) fn without(mut self, tracepoint: &str) -> KernelBtf {
         self.tracepoints.remove(tracepoint);
@@ -127,7 +127,7 @@ impl KernelBtf {
             .extend(all.find(|it| it.as_bytes() == name));
     }
 
-    /// Returns whether this kernel or its modules describe this structure of a vCPU.
+    /// Returns whether the BTF of this kernel or its modules describes this structure of a vCPU.
     pub(crate) fn has_vcpu_structure(&self, name: &str) -> bool {
         self.vcpu_structures.contains(name)
     }
@@ -137,7 +137,7 @@ impl KernelBtf {
         self.tracepoints.contains_key(name)
     }
 
-    /// Returns why `tp_btf/name` cannot be attached; `None` if attaching is possible.
+    /// Returns why `tp_btf/name` cannot be attached; `None` if it can be attached.
     pub(crate) fn why_not(&self, name: &str) -> Option<String> {
         match (self.has_tracepoint(name), self.hidden.contains(name)) {
             (true, _) => None,
@@ -148,13 +148,14 @@ impl KernelBtf {
         }
     }
 
-    /// Returns the number of arguments of a tracepoint of the core kernel.
+    /// Returns the number of arguments of a tracepoint; `None` unless the core kernel has the
+    /// tracepoint.
     pub(crate) fn arguments(&self, name: &str) -> Option<usize> {
         self.tracepoints.get(name).copied().flatten()
     }
 
-    /// Does the same as [`Self::arguments`], also if KVM is a module. For a module it reads all
-    /// types once more.
+    /// Returns the number of arguments of a KVM tracepoint, whether KVM is a module or built in.
+    /// For a module, reads all type information once more.
     pub(crate) fn kvm_arguments(&self, name: &str) -> Option<usize> {
         self.arguments(name).or_else(|| {
             let joined = JoinedBtf::of_kvm().ok().flatten()?;
@@ -170,13 +171,14 @@ fn has_member(ty: BtfType<'_>, name: &str) -> bool {
     Struct::try_from(ty).is_ok_and(of)
 }
 
-/// Returns the offset of a per-CPU variable from `runqueues`, modulo 2^64.
+/// Returns the address of a per-CPU variable minus the address of `runqueues`, modulo 2^64.
 fn minus_run_queue(offsets: &HashMap<&str, u32>, variable: &str) -> Option<u64> {
     let offset = |name| offsets.get(name).copied().map(u64::from);
     Some(offset(variable)?.wrapping_sub(offset("runqueues")?))
 }
 
-/// Counts the arguments without the first parameter, the `void *` of every tracepoint probe.
+/// Returns the number of arguments, without the first parameter. Every tracepoint probe has a `void
+/// *` as its first parameter.
 fn argument_count(typedef: BtfType<'_>) -> Option<usize> {
     arguments_of(Typedef::try_from(typedef).ok()?)
 }
@@ -187,9 +189,9 @@ fn arguments_of(typedef: Typedef<'_>) -> Option<usize> {
     probe.iter().count().checked_sub(1)
 }
 
-/// Returns the strings of a module's BTF. This BTF extends the kernel's, but has all of its own
-/// strings: `btf_trace_NAME` exactly if the module has the tracepoint, and `vcpu_svm` exactly if it
-/// has the structure.
+/// Returns the strings of a module's BTF. The module's BTF extends the kernel's BTF, but has
+/// strings of its own. It contains `btf_trace_NAME` exactly if the module has the tracepoint, and
+/// `vcpu_svm` exactly if the module has the structure.
 fn names_in_module(bytes: &[u8]) -> impl Iterator<Item = &[u8]> {
     let strings = Sections::of(bytes).map(|sections| sections.strings);
     strings.unwrap_or_default().split(|&byte| byte == 0)

@@ -1,10 +1,10 @@
-//! The clock source of this machine's kernel, and its meaning for a guest.
+//! Status of the clock source that this machine's kernel uses.
 
 use vmnoise_events::ProbeStatus;
 
 use vmnoise_host::Host;
 
-/// Names the clock source, and what it does not allow.
+/// Returns a status that names the clock source, and its limits.
 pub fn clock(host: &Host) -> ProbeStatus {
     let source = host
         .facts()

@@ -12,7 +12,7 @@ use crate::{
 pub(crate) const RECORD_BYTES: usize = size_of::<Record>();
 const NAME_BYTES: usize = size_of::<WireSource>() - offset_of!(WireSource, name);
 
-/// Names of softirqs by number (include/linux/interrupt.h).
+/// Names of softirqs, indexed by their numbers (include/linux/interrupt.h).
 const SOFTIRQS: [&str; 10] = [
     "HI", "TIMER", "NET_TX", "NET_RX", "BLOCK", "IRQ_POLL", "TASKLET", "SCHED", "HRTIMER", "RCU",
 ];
@@ -24,14 +24,15 @@ struct SourceKey {
     name: [u8; NAME_BYTES],
 }
 
-/// Turns wire records into events, and gives each source its id, in order from 0.
+/// Converts records of the ring buffer to events. Each source gets an id, in ascending order from
+/// 0.
 #[derive(Debug, Default)]
 pub struct RecordDecoder {
     sources: HashMap<SourceKey, SourceId>,
     undecodable: u64,
 }
 
-/// The fields of a wire record, with its kind as a number.
+/// The fields of a record. Its kind is still a number.
 pub(crate) struct Fields {
     pub(crate) kind: u32,
     pub(crate) cpu: u32,
@@ -60,15 +61,16 @@ impl Fields {
         })
     }
 
-    /// Returns whether the record names a source.
+    /// Returns whether the record has a source.
     pub(crate) fn has_source(&self) -> bool {
         Origin(self.source.origin) != Origin::VMNOISE_FROM_NOBODY
     }
 }
 
 impl RecordDecoder {
-    /// Decodes one record of the ring buffer. `sink` gets an [`Event::Source`] if the source is
-    /// new, then the [`Event::Activity`]. Bytes that are no record give no event, and are counted.
+    /// Decodes one record of the ring buffer. Sends an [`Event::Source`] to `sink` if the source is
+    /// new, and then the [`Event::Activity`]. Bytes that are no record give no event, and are
+    /// counted.
     pub fn decode(&mut self, bytes: &[u8], sink: &mut dyn FnMut(Event)) {
         match self.read(bytes, sink) {
             Some(activity) => sink(Event::Activity(activity)),
@@ -76,7 +78,7 @@ impl RecordDecoder {
         }
     }
 
-    /// Reports a stop that is not over yet, up to now. Times are CLOCK_MONOTONIC in ns.
+    /// Reports a stop that is not over yet, as if it ended now. Times are CLOCK_MONOTONIC in ns.
     pub(crate) fn stopped(
         &mut self,
         cpu: u32,
@@ -101,7 +103,7 @@ impl RecordDecoder {
         }
     }
 
-    /// Returns the number of records that could not be decoded so far.
+    /// Returns how many records could not be decoded so far.
     pub fn undecodable(&self) -> u64 {
         self.undecodable
     }
@@ -119,7 +121,8 @@ impl RecordDecoder {
         })
     }
 
-    /// Returns the id of a record's source. `sink` gets the source's definition if it is new.
+    /// Returns the id of a record's source. Sends the source's definition to `sink` if the source
+    /// is new.
     pub(crate) fn source(
         &mut self,
         fields: &Fields,
@@ -153,10 +156,10 @@ impl Decode for RecordDecoder {
     }
 }
 
-/// Number of bytes of a source on the wire.
+/// Size of a source in a record, in bytes.
 pub(crate) const WIRE_SOURCE_BYTES: usize = size_of::<WireSource>();
 
-/// How a source takes time.
+/// Kind of a source that takes time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Took {
     Task,
@@ -164,7 +167,8 @@ pub(crate) enum Took {
     Softirq,
 }
 
-/// Returns how this source takes time; `None` if it names nobody, or something else.
+/// Returns the kind of this source; `None` if the bytes name no source, or a source of another
+/// kind.
 pub(crate) fn share_of(bytes: &[u8; WIRE_SOURCE_BYTES]) -> Option<Took> {
     Some(match Origin(SourceKey::read(bytes)?.origin) {
         Origin::VMNOISE_FROM_TASK => Took::Task,
@@ -215,8 +219,8 @@ fn label(key: &SourceKey) -> Option<String> {
     })
 }
 
-/// Returns the name of an exit reason. `isa` is KVM's number of the vendor, and the first letters
-/// hold the code.
+/// Returns the name of an exit reason. `isa` is KVM's number of the vendor. The first bytes of
+/// `letters` hold the reason's code.
 fn exit_reason(isa: u32, letters: &[u8; NAME_BYTES]) -> String {
     let code = u64::from_ne_bytes(std::array::from_fn(|i| letters[i]));
     match Isa::of_kvm_exit(isa) {

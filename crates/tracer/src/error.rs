@@ -1,10 +1,10 @@
-//! Errors of the BPF programs, with their remedies.
+//! Errors of loading and running the BPF programs, with their remedies.
 
-/// The reason why the BPF programs could not be loaded.
+/// Reason why the BPF programs could not be loaded.
 #[derive(Debug, thiserror::Error)]
 pub enum LoadError {
-    /// This kernel, or the rights of this process, do not allow it. A run can continue without BPF.
-    /// The fields are plain sentences without a full stop.
+    /// This kernel does not allow BPF, or this process has no right to use it. A run can continue
+    /// without BPF. The fields are sentences without a full stop.
     #[error("{why}; {remedy}")]
     Refused {
         /// The obstacle.
@@ -12,18 +12,18 @@ pub enum LoadError {
         /// The remedy.
         remedy: String,
     },
-    /// The programs should load here, but do not.
+    /// This machine allows BPF, but the programs do not load.
     #[error("the BPF programs do not load: {0}; please report this line with the kernel version")]
     Broken(String),
 }
 
-/// An error of tracing after the programs are loaded.
+/// Error that occurs after the programs were loaded.
 #[derive(Debug, thiserror::Error)]
 pub enum TraceError {
-    /// There is no such CPU, or [`crate::Tracer::load`] was not called for this CPU.
+    /// This CPU does not exist, or was not passed to [`crate::Tracer::load`].
     #[error("CPU {0} is not measured by this tracer; name it when loading")]
     NotMeasured(u32),
-    /// The thread of a CPU was named too late.
+    /// The thread of this CPU was set after the programs were attached.
     #[error("the thread of CPU {0} was named after attaching; name it before")]
     AlreadyAttached(u32),
     /// No program of any group could be attached.

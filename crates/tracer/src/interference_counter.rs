@@ -1,4 +1,5 @@
-//! The interference counters for a polling thread: shared memory, no system call.
+//! Interference counters for a polling thread. They are in shared memory, so no system call is
+//! needed.
 
 use std::sync::Arc;
 
@@ -6,8 +7,8 @@ use vmnoise_events::InterferenceSlot;
 
 use crate::mapped::MappedCpus;
 
-/// The live interference counters of one CPU. The memory stays valid after the [`crate::Tracer`] is
-/// gone, but then nothing changes it.
+/// The live interference counters of one CPU. They can be read after the [`crate::Tracer`] is
+/// dropped, but then no longer change.
 #[derive(Debug)]
 pub struct MappedInterferences {
     cpus: Arc<MappedCpus>,
@@ -15,7 +16,7 @@ pub struct MappedInterferences {
 }
 
 impl MappedInterferences {
-    /// Returns the counters; `None` if there is no such CPU.
+    /// Returns the counters of a CPU; `None` if there is no such CPU.
     pub(crate) fn new(cpus: Arc<MappedCpus>, cpu: u32) -> Option<MappedInterferences> {
         cpus.interference(cpu)?;
         Some(MappedInterferences { cpus, cpu })

@@ -1,5 +1,6 @@
-//! The types of the kernel and of KVM's module in one file. libbpf finds a module's types by
-//! itself, but the kernel lists modules only for CAP_SYS_ADMIN. Everybody may read their files.
+//! The types of the kernel and of KVM's module in one file. libbpf itself finds a module's types
+//! only with CAP_SYS_ADMIN, because only then the kernel lists modules. Every process may read the
+//! files with the types.
 
 use std::fs::{self, File};
 use std::io::Write;
@@ -13,16 +14,16 @@ const KVM: &str = "/sys/kernel/btf/kvm";
 /// Size of `struct btf_header` of include/uapi/linux/btf.h.
 const HEADER: usize = 24;
 
-/// A file in memory that has the types of both.
+/// A file in memory that has the types of the kernel and of KVM's module.
 #[derive(Debug)]
 pub(crate) struct JoinedBtf(File);
 
 impl JoinedBtf {
-    /// Joins the types. Returns `None` if KVM is no module, or is not loaded: then the kernel's own
-    /// types are all.
+    /// Joins the types. Returns `None` if KVM is not a module, or is not loaded. The kernel's own
+    /// types are then complete.
     ///
     /// # Errors
-    /// If the types cannot be read, or are no BTF.
+    /// If the types cannot be read, or are not in BTF format.
     pub(crate) fn of_kvm() -> std::io::Result<Option<JoinedBtf>> {
         let Ok(module) = fs::read(KVM) else {
             return Ok(None);
@@ -34,14 +35,15 @@ impl JoinedBtf {
         Ok(Some(JoinedBtf(file)))
     }
 
-    /// Returns a path at which the file can be opened while this value lives.
+    /// Returns a path by which the file can be opened while this value lives.
     pub(crate) fn path(&self) -> PathBuf {
         format!("/proc/self/fd/{}", self.0.as_raw_fd()).into()
     }
 }
 
-/// Joins a module's types to the kernel's. The numbers of a module's types, and the offsets of its
-/// strings, continue where the kernel's end. So the module's are appended.
+/// Appends a module's types and strings to those of the kernel; `None` if one of the files is not
+/// in BTF format. In a module, the numbers of types and the offsets of strings continue after those
+/// of the kernel.
 fn join(kernel: &[u8], module: &[u8]) -> Option<Vec<u8>> {
     let (kernel, module) = (Sections::of(kernel)?, Sections::of(module)?);
     let types = [kernel.types, module.types].concat();
@@ -61,7 +63,7 @@ fn join(kernel: &[u8], module: &[u8]) -> Option<Vec<u8>> {
     Some(joined)
 }
 
-/// The sections of a file with type information.
+/// Sections of a BTF file.
 #[derive(Debug)]
 pub(crate) struct Sections<'a> {
     /// Magic, version and flags.
@@ -71,7 +73,7 @@ pub(crate) struct Sections<'a> {
 }
 
 impl Sections<'_> {
-    /// Returns the sections; `None` if the bytes are no BTF, or are cut.
+    /// Returns the sections; `None` if the bytes are not in BTF format, or are cut off.
     pub(crate) fn of(bytes: &[u8]) -> Option<Sections<'_>> {
         let word = |at: usize| {
             let bytes = bytes.get(at..at + 4)?.try_into().ok()?;
@@ -97,7 +99,7 @@ mod tests {
 
     use super::*;
 
-    /// Returns the BTF of a module with one structure of 40 bytes, on top of these types.
+    /// Returns a module's BTF with one structure of 40 bytes. It continues the types in `kernel`.
     fn module(kernel: &[u8]) -> Vec<u8> {
         let name = u32::try_from(Sections::of(kernel).unwrap().strings.len()).unwrap();
         let kind = u32::from(BtfKind::Struct as u8) << 24;

@@ -1,7 +1,7 @@
-//! The probes: BPF programs and their loader.
+//! BPF programs that observe the machine, and their loader.
 //!
-//! This is the only crate that talks to BPF. [`Tracer`] observes one run. [`survey`] tries what
-//! this machine allows.
+//! This is the only crate that uses BPF. [`Tracer`] observes one run. [`survey`] tries which
+//! abilities this machine has.
 
 mod accounting;
 mod btf;

@@ -1,4 +1,4 @@
-//! The state that the programs keep of each CPU: read and written without a system call.
+//! State of each CPU that the BPF programs keep in mapped memory. Access needs no system call.
 
 use std::{
     mem::offset_of,
@@ -14,8 +14,8 @@ use vmnoise_events::{
 use crate::mapped_array::MappedArray;
 use crate::wire::{CpuState, ExitCounts, Mode};
 
-/// The live exit counters that BPF writes, one slot per CPU of this machine (layout:
-/// [`vmnoise_events::exit_counts`]).
+/// The live exit counters that BPF programs write. There is one slot per CPU of this machine, in
+/// the layout of [`vmnoise_events::exit_counts`].
 #[derive(Debug)]
 pub(crate) struct MappedCounts(MappedArray<ExitCounts>);
 
@@ -29,8 +29,8 @@ impl MappedCounts {
         self.0.len()
     }
 
-    /// Returns how many exits of this CPU's vCPU the host's kernel has handled alone. It is 0 also
-    /// if `kvm_exit` cannot fire: [`crate::Tracer::light_exits`] distinguishes this.
+    /// Returns how many exits of this CPU's vCPU the host's kernel has handled alone. It is also 0
+    /// if `kvm_exit` never fires. [`crate::Tracer::light_exits`] distinguishes the two cases.
     pub(crate) fn light(&self, cpu: u32) -> u64 {
         self.count(cpu, LIGHT_OFFSET)
     }
@@ -48,28 +48,29 @@ impl MappedCounts {
     }
 }
 
-/// Number of readings after which a reader gives up for now, because the thread comes and goes all
-/// the time.
+/// Largest number of attempts to read a consistent state. Attempts fail while the thread comes and
+/// goes.
 const READINGS: usize = 100;
 
-/// An observed thread on one CPU. Times are CLOCK_MONOTONIC in ns; 0: none.
+/// State of an observed thread on one CPU. Times are CLOCK_MONOTONIC in ns; 0 means none.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Whereabouts {
     pub(crate) here_since_ns: u64,
-    /// The CPU's steal clock at `here_since_ns`.
+    /// Value of the CPU's steal clock at `here_since_ns`, in ns.
     pub(crate) here_since_steal_ns: u64,
-    /// How long the thread was here before that, and the steal time of these stays.
+    /// Total time of the thread's earlier stays on this CPU, in ns. `stays_steal_ns` is the steal
+    /// time during them.
     pub(crate) stays_ns: u64,
     pub(crate) stays_steal_ns: u64,
-    /// Whether the thread runs. If not, `off_since_ns` is since when.
+    /// Whether the thread runs. If not, it stopped running at `off_since_ns`.
     pub(crate) runs: bool,
     pub(crate) off_since_ns: u64,
-    /// Begin of the outermost interrupt in progress.
+    /// Begin of the outermost interrupt in progress; `None` if there is none.
     pub(crate) irq_since_ns: Option<u64>,
     pub(crate) softirq_since_ns: u64,
 }
 
-/// The state that the programs keep of each CPU.
+/// State of each CPU. The BPF programs write this state.
 #[derive(Debug)]
 pub(crate) struct MappedCpus(MappedArray<CpuState>);
 
@@ -92,12 +93,13 @@ impl MappedCpus {
         }
     }
 
-    /// Returns since when the watched thread of this CPU is stopped or held, if it is.
+    /// Returns when the watched thread of this CPU was stopped or lost the CPU (CLOCK_MONOTONIC in
+    /// ns); `None` if it has the CPU.
     pub(crate) fn held_since(&self, cpu: u32) -> Option<u64> {
         let mode = self.0.u32(cpu, offset_of!(CpuState, mode))?;
         let off = self.0.u64(cpu, offset_of!(CpuState, vcpu_off.mono_ns))?;
         let is_held = mode.load(Acquire) == Mode::VMNOISE_HELD.0;
-        // The thread may continue between the two reads.
+        // The thread may continue between these two reads.
         let since_ns = off.load(Acquire);
         (is_held && since_ns > 0).then_some(since_ns)
     }
@@ -115,7 +117,8 @@ impl MappedCpus {
         }
     }
 
-    /// Notes since when the watched thread is on this CPU, unless a program has noted it.
+    /// Stores that the watched thread is on this CPU since `mono_ns`, unless a program has stored
+    /// this.
     pub(crate) fn set_here(&self, cpu: u32, mono_ns: u64, steal_ns: u64) {
         let steal = self.0.u64(cpu, offset_of!(CpuState, here.steal_ns));
         let mono = self.0.u64(cpu, offset_of!(CpuState, here.mono_ns));
@@ -127,19 +130,19 @@ impl MappedCpus {
         }
     }
 
-    /// Takes back what [`Self::set_here`] noted, unless a program has noted something else.
+    /// Undoes [`Self::set_here`], unless a program has stored another time.
     pub(crate) fn unset_here(&self, cpu: u32, mono_ns: u64) {
         if let Some(mono) = self.0.u64(cpu, offset_of!(CpuState, here.mono_ns)) {
-            // A value that changed since then comes from a program, which knows better.
+            // A value that has changed comes from a program, and is more precise.
             let _ = mono.compare_exchange(mono_ns, 0, Relaxed, Relaxed);
         }
     }
 
-    /// Returns the state of the observed thread of a CPU, read as a whole.
+    /// Returns the state of the observed thread on a CPU. All its values are from one instant.
     pub(crate) fn whereabouts(&self, cpu: u32) -> Option<Whereabouts> {
         let u64 = |offset| Some(self.0.u64(cpu, offset)?.load(Acquire));
         let u32 = |offset| Some(self.0.u32(cpu, offset)?.load(Acquire));
-        // Read again if the thread came or went between two readings.
+        // The loop repeats if the thread came or went between two reads.
         for _ in 0..READINGS {
             let here_since_ns = u64(offset_of!(CpuState, here.mono_ns))?;
             let found = Whereabouts {
@@ -168,14 +171,15 @@ impl MappedCpus {
             .is_some_and(|word| word.load(Relaxed) != 0)
     }
 
-    /// Returns the address of the CPU's run queue, if the pass over all tasks found it.
+    /// Returns the address of the CPU's run queue; `None` if the walk over all tasks did not find
+    /// it.
     pub(crate) fn run_queue(&self, cpu: u32) -> Option<u64> {
         let word = self.0.u64(cpu, offset_of!(CpuState, run_queue))?;
         Some(word.load(Relaxed)).filter(|&address| address != 0)
     }
 
     /// Makes the programs sample the steal clock at this address with every event of the CPU.
-    /// `xen`: it is Xen's, otherwise KVM's.
+    /// `xen`: whether the clock has Xen's layout; otherwise it has KVM's layout.
     pub(crate) fn set_steal_clock(&self, cpu: u32, address: u64, xen: bool) {
         let word = self.0.u64(cpu, offset_of!(CpuState, steal_clock));
         let xen_word = self.0.u32(cpu, offset_of!(CpuState, xen_clock));
@@ -185,15 +189,16 @@ impl MappedCpus {
         }
     }
 
-    /// Returns the result of `read_own_steal`: steal time in ns, and the version of KVM's clock.
+    /// Returns the last result of the program `read_own_steal`: the steal time in ns, and the
+    /// version of KVM's clock.
     pub(crate) fn own_steal(&self, cpu: u32) -> Option<(u64, u32)> {
         let steal_ns = self.0.u64(cpu, offset_of!(CpuState, own_steal_ns))?;
         let version = self.0.u32(cpu, offset_of!(CpuState, own_version))?;
         Some((steal_ns.load(Relaxed), version.load(Relaxed)))
     }
 
-    /// Returns the cost of the programs so far, on all CPUs. The timed runs stand for all runs.
-    /// `None` if no run was timed yet.
+    /// Returns the cost of the programs so far, on all CPUs; `None` if no run was timed yet. The
+    /// cost is extrapolated from the timed runs.
     pub(crate) fn own_cost(&self) -> Option<OwnCost> {
         let to_come = self.0.sum(offset_of!(CpuState, until_timed));
         let bpf_runs = self
@@ -219,7 +224,7 @@ impl MappedCpus {
         Some(unsafe { slot.as_ref() })
     }
 
-    /// Returns the steps of the current wake-up on a CPU; `None` if there is no such CPU.
+    /// Returns the times of the current wake-up on a CPU; `None` if there is no such CPU.
     pub(crate) fn timer(&self, cpu: u32) -> Option<&TimerSlot> {
         let slot = self
             .0

@@ -1,4 +1,4 @@
-//! A BPF array as memory of this process.
+//! A BPF array that is mapped into this process.
 
 use std::marker::PhantomData;
 use std::os::fd::BorrowedFd;
@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU32, AtomicU64};
 
 use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
 
-/// A `BPF_F_MMAPABLE` array.
+/// A mapped `BPF_F_MMAPABLE` array.
 #[derive(Debug)]
 pub(crate) struct MappedArray<Slot> {
     addr: NonNull<u8>,
@@ -69,8 +69,8 @@ impl<Slot> MappedArray<Slot> {
 
     pub(crate) fn u64(&self, index: u32, offset: usize) -> Option<&AtomicU64> {
         let field = self.field::<AtomicU64>(index, offset)?;
-        // SAFETY: aligned and inside the mapping, which lives as long as `self`. All others that
-        // access it (BPF, a guest) do so in whole words.
+        // SAFETY: the field is aligned and inside the mapping, which lives as long as `self`. BPF
+        // and guests access it in whole words too.
         Some(unsafe { field.as_ref() })
     }
 
@@ -90,15 +90,15 @@ impl<Slot> MappedArray<Slot> {
         }
     }
 
-    /// Returns a slot word by word. If somebody writes at the same time, its words are from
-    /// different instants.
+    /// Returns the words of a slot; `None` if there is no such slot. If a program writes at the
+    /// same time, the words are from different instants.
     pub(crate) fn words(&self, index: u32) -> Option<Vec<u64>> {
         let mut words = Vec::new();
         self.copy_words(index, &mut words);
         (!words.is_empty()).then_some(words)
     }
 
-    /// Appends a slot word by word to `words`. Appends nothing if there is no such slot.
+    /// Appends the words of a slot to `words`. Appends nothing if there is no such slot.
     pub(crate) fn copy_words(&self, index: u32, words: &mut Vec<u64>) {
         const { assert!(size_of::<Slot>().is_multiple_of(size_of::<u64>())) };
         let offsets = (0..size_of::<Slot>()).step_by(size_of::<u64>());
@@ -115,8 +115,9 @@ impl<Slot> MappedArray<Slot> {
 
 impl<Slot> Drop for MappedArray<Slot> {
     fn drop(&mut self) {
-        // SAFETY: the mapping is ours, and no reference into it outlives `self`. munmap fails only
-        // for an address that is not mapped, and then there is nothing to undo.
+        // SAFETY: this value owns the mapping, and no reference into the mapping outlives `self`.
+        // munmap fails only for an address that is not mapped, and nothing has to be done in that
+        // case.
         let _ = unsafe { munmap(self.addr.as_ptr().cast(), self.len) };
     }
 }

@@ -21,14 +21,14 @@ pub(crate) trait Maps {
             .map_err(std::io::Error::other)
     }
 
-    /// Puts a place at the end of a queue.
+    /// Appends a table index to a queue.
     fn push(&self, queue: &str, place: u32) -> std::io::Result<()> {
         self.map(queue)
             .update(&[], &place.to_ne_bytes(), MapFlags::ANY)
             .map_err(std::io::Error::other)
     }
 
-    /// Takes the place from the head of a queue; `None` if the queue is empty.
+    /// Removes and returns the first table index of a queue; `None` if the queue is empty.
     fn pop(&self, queue: &str) -> std::io::Result<Option<u32>> {
         let bytes = self.map(queue).lookup_and_delete(&[]);
         let bytes = bytes.map_err(std::io::Error::other)?;
@@ -46,7 +46,7 @@ pub(crate) trait Maps {
 }
 
 impl Maps for Object {
-    /// Finds a map by name. The kernel puts the object's name before `.bss`.
+    /// Returns the map with this name. The kernel puts the object's name in front of `.bss`.
     fn map(&self, name: &str) -> Map<'_> {
         let is_it = |map: &Map<'_>| {
             let known = map.name().to_string_lossy();

@@ -1,4 +1,4 @@
-//! Opens the BPF object, and loads the program groups that this kernel can run.
+//! Opens the BPF object, and loads the groups of programs that this kernel can run.
 
 use std::collections::{BTreeMap, HashSet};
 use std::os::fd::{FromRawFd, OwnedFd};
@@ -16,18 +16,19 @@ use crate::{
     wire,
 };
 
-/// Programs of the steal clock. They belong to no tracepoint and to no group.
+/// Programs that read the steal clock. They have no tracepoint, and belong to no group.
 const STEAL_PROGRAMS: [&str; 3] = ["find_run_queues", "read_steal", "read_own_steal"];
 
-/// The loaded object, and why groups are absent.
+/// The loaded object, and the reasons why groups are absent.
 pub(crate) struct Loaded {
     pub(crate) object: Object,
     pub(crate) absent: BTreeMap<Group, String>,
-    /// All tracepoints for which there is a program.
+    /// All tracepoints for which the object has a program.
     pub(crate) hooked: HashSet<String>,
 }
 
-/// Loads the given groups that this kernel has.
+/// Loads those of the given groups that this kernel supports. `steal`: whether the steal clock's
+/// programs are loaded too.
 pub(crate) fn load(btf: &KernelBtf, groups: &[Group], steal: bool) -> Result<Loaded, LoadError> {
     let ((object, hooked), absent) = load_what_fits(btf, groups, &|groups, is_trial| {
         load_groups(btf, groups, steal && !is_trial)
@@ -39,12 +40,14 @@ pub(crate) fn load(btf: &KernelBtf, groups: &[Group], steal: bool) -> Result<Loa
     })
 }
 
-/// Loads exactly these groups: for good, or (`true`) on trial, without any other program.
+/// Function that loads exactly these groups. The flag is true on trial: the steal clock's programs
+/// are then left out.
 type Load<'a, Loaded> = dyn Fn(&[Group], bool) -> Result<Loaded, LoadError> + 'a;
 
-/// Loads the given groups that this kernel has. If they do not load together, it tries each one
-/// alone, and then loads those that work together. If only the other programs fail, it loads
-/// without them. Also returns why the other groups are absent.
+/// Loads those of the given groups that this kernel supports. If loading all groups fails, this
+/// function tries each group alone, and loads the groups that succeeded. If this fails too, it
+/// loads these groups without the steal clock's programs. Also returns why each other group is
+/// absent.
 pub(crate) fn load_what_fits<Loaded>(
     btf: &KernelBtf,
     groups: &[Group],
@@ -85,7 +88,7 @@ pub(crate) fn load_what_fits<Loaded>(
     Ok((loaded, absent))
 }
 
-/// Loads exactly these groups.
+/// Loads exactly these groups, and the steal clock's programs if `steal` is true.
 fn load_groups(
     btf: &KernelBtf,
     groups: &[Group],
@@ -129,7 +132,8 @@ fn choose_programs(
     hooked
 }
 
-/// Distinguishes a machine that does not allow BPF from faulty programs.
+/// Returns the error of a failed load: `Refused` if this machine does not allow BPF, `Broken` if
+/// the programs are faulty.
 pub(crate) fn why_not(error: &libbpf_rs::Error, warnings: &str) -> LoadError {
     let host = Host::here();
     if host.lockdown() == Some(Lockdown::Confidentiality) {
@@ -158,8 +162,8 @@ pub(crate) fn why_not(error: &libbpf_rs::Error, warnings: &str) -> LoadError {
     })
 }
 
-/// Returns who keeps bpf(2) from a process that has the capabilities; `None` if it failed for
-/// another reason.
+/// Returns what keeps a process with the capabilities from using bpf(2); `None` if the call failed
+/// for another reason.
 fn not_allowed(refused: &io::Error, has_call_filter: bool) -> Option<LoadError> {
     let (why, remedy) = match (refused.raw_os_error()?, has_call_filter) {
         (libc::ENOSYS, false) => (
@@ -184,8 +188,8 @@ fn not_allowed(refused: &io::Error, has_call_filter: bool) -> Option<LoadError> 
     Some(LoadError::Refused { why, remedy })
 }
 
-/// Tries to load a program that does nothing. libbpf-rs describes its own failures in words only,
-/// without the error number.
+/// Tries to load a program that does nothing, to get an error number. libbpf-rs describes its own
+/// errors only in words.
 fn try_bpf() -> io::Result<()> {
     let nothing = [
         // r0 = 0, exit: BPF_MOV64_IMM and BPF_EXIT_INSN of linux/filter.h.
@@ -213,7 +217,7 @@ fn try_bpf() -> io::Result<()> {
     if fd < 0 {
         return Err(io::Error::from_raw_os_error(-fd));
     }
-    // SAFETY: a new descriptor that nobody else has.
+    // SAFETY: the descriptor is new, and no other code owns it.
     drop(unsafe { OwnedFd::from_raw_fd(fd) });
     Ok(())
 }
@@ -222,10 +226,12 @@ fn try_bpf() -> io::Result<()> {
 mod tests {
     use super::*;
 
-    /// The groups that were loaded and whether the steal clock was, and the groups that are absent.
+    /// The groups that were loaded, with whether the steal clock's programs were loaded. The second
+    /// part has the absent groups.
     type Found = (Option<(Vec<Group>, bool)>, Vec<Group>);
 
-    /// Loads groups of which some never load.
+    /// Loads all groups in a simulation. `broken` are groups that never load. `steal_works`:
+    /// whether the steal clock's programs load.
     fn loaded(broken: &[Group], steal_works: bool) -> Found {
         let load = |groups: &[Group], is_trial: bool| {
             let is_broken = groups.iter().any(|group| broken.contains(group));
@@ -286,7 +292,7 @@ mod tests {
             assert!(try_bpf().is_ok());
         }
 
-        /// Returns this kernel's type information, in which `name` has another name.
+        /// Returns this kernel's type information with `name` replaced by another name.
         fn btf_without(name: &str) -> Vec<u8> {
             let mut btf = std::fs::read("/sys/kernel/btf/vmlinux").unwrap();
             let whole = format!("\0{name}\0").into_bytes();
@@ -295,7 +301,7 @@ mod tests {
             btf
         }
 
-        /// The state without CONFIG_FAIR_GROUP_SCHED.
+        /// Simulates a kernel without CONFIG_FAIR_GROUP_SCHED.
         #[test]
         fn a_kernel_whose_tasks_know_no_queue_loads_all_the_same() {
             let path = std::env::temp_dir().join(format!("vmnoise-btf-{}", std::process::id()));

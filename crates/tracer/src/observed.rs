@@ -1,4 +1,4 @@
-//! An observed thread: where it is, and how long it could have used a CPU.
+//! An observed thread: the CPU on which it is, and the time for which it could have used this CPU.
 
 use std::{rc::Rc, sync::Arc};
 
@@ -7,26 +7,26 @@ use vmnoise_host::Host;
 
 use crate::{mapped::MappedCpus, steal::StealClock};
 
-/// Maximum length of an interrupt. If an interrupt seems to last longer, its end was lost.
+/// Longest possible interrupt, in ns. If an interrupt seems to last longer, its end was lost.
 const LOST_END_NS: u64 = 1_000_000_000;
-/// Number of attempts to find a thread that moves meanwhile.
+/// Largest number of attempts to locate a thread. An attempt fails if the thread moves during it.
 const ATTEMPTS: usize = 10;
 
-/// An observed thread on one CPU, since [`crate::Tracer::attach`].
+/// Times of an observed thread on one CPU since [`crate::Tracer::attach`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct ThreadStay {
-    /// Time up to which [`crate::Tracer::drain`] reports everything: now, or the begin of the
-    /// activity that keeps the thread off the CPU at the moment. CLOCK_MONOTONIC in ns.
+    /// Instant up to which [`crate::Tracer::drain`] reports everything, CLOCK_MONOTONIC in ns. It
+    /// is now, or the begin of the activity that currently keeps the thread off the CPU.
     pub settled_mono_ns: u64,
-    /// How long the thread ran or waited on this CPU up to that time, in ns.
+    /// Time for which the thread ran or waited on this CPU up to `settled_mono_ns`, in ns.
     pub runnable_ns: u64,
-    /// Advance of the CPU's steal clock while the thread was here, until now, in ns; `None` if the
-    /// clock cannot be read at any time.
+    /// Increase of the CPU's steal clock while the thread was on this CPU, up to now, in ns. `None`
+    /// if the clock cannot be read at any time.
     pub steal_ns: Option<u64>,
 }
 
-/// Reader of observed threads. Its memory stays valid after the [`crate::Tracer`] is gone, but then
-/// nothing changes it.
+/// Reader of observed threads. It can be used after the [`crate::Tracer`] is dropped, but its
+/// values then no longer change.
 #[derive(Debug)]
 pub struct Observer {
     pub(crate) object: Rc<Object>,
@@ -36,12 +36,12 @@ pub struct Observer {
 }
 
 impl Observer {
-    /// Finds the CPU of a watched thread: a thread that runs and is never switched out shows in no
-    /// event. Call it once, after [`crate::Tracer::attach`], which reports every move from then on.
-    /// `now_mono_ns` reads CLOCK_MONOTONIC.
+    /// Finds the CPU of a watched thread. A thread that runs all the time causes no event that
+    /// shows its CPU. Call this function once, after [`crate::Tracer::attach`]. From then on, the
+    /// programs observe every move. `now_mono_ns` reads CLOCK_MONOTONIC.
     ///
     /// # Errors
-    /// If the thread is gone.
+    /// If the thread has ended.
     pub fn locate(&self, tid: u32, now_mono_ns: &dyn Fn() -> u64) -> std::io::Result<()> {
         let host = Host::here();
         for _ in 0..ATTEMPTS {
@@ -52,7 +52,8 @@ impl Observer {
             let since_ns = now_mono_ns();
             let steal_ns = self.steal_ns(place.cpu).unwrap_or(0);
             self.cpus.set_here(place.cpu, since_ns, steal_ns);
-            // The thread may have gone before there was anything to take back.
+            // The thread may have moved away before its CPU was set, so that no program has reset
+            // it.
             if host.place(tid)? == place {
                 return Ok(());
             }
@@ -61,8 +62,8 @@ impl Observer {
         Ok(())
     }
 
-    /// Returns how long an observed thread ran or waited on this CPU up to `now_mono_ns`, which
-    /// must be read just before the call; `None` if there is no such CPU.
+    /// Returns the times of an observed thread on this CPU up to `now_mono_ns`; `None` if there is
+    /// no such CPU. `now_mono_ns` must be read just before the call (CLOCK_MONOTONIC in ns).
     pub fn stay(&self, cpu: u32, now_mono_ns: u64) -> Option<ThreadStay> {
         let found = self.cpus.whereabouts(cpu)?;
         let mut stay = ThreadStay {

@@ -1,4 +1,4 @@
-//! A perf event that is counted, and never sampled (perf_event_open(2)).
+//! A perf event in counting mode, without sampling (perf_event_open(2)).
 
 use std::fs::File;
 use std::io::{self, Read as _};
@@ -6,17 +6,19 @@ use std::os::fd::{AsRawFd as _, FromRawFd as _, OwnedFd};
 
 use vmnoise_host::PmuEvent;
 
-/// Scope of a counter.
+/// The tasks and CPUs whose events a counter counts.
 #[derive(Debug, Clone, Copy)]
 pub enum CountedEvents<'a> {
-    /// All tasks and interrupts on one CPU.
+    /// All tasks and interrupts on this CPU.
     Cpu(u32),
-    /// The programs that the calling thread starts from now on, and all programs that these start.
+    /// Programs that the calling thread starts after opening the counter, including their child
+    /// processes.
     NextPrograms {
-        /// The counter that leads the group: both count at the same times.
+        /// Leader of the counter's group; both count at the same times. `None` if this counter is
+        /// the leader.
         beside: Option<&'a Counter>,
-        /// Whether only the programs' own code is counted. Otherwise the kernel's work for them,
-        /// and interrupts meanwhile, count too.
+        /// Whether only the programs' own code is counted. Otherwise the kernel's work for them and
+        /// the interrupts during it are counted too.
         own_code: bool,
     },
 }
@@ -28,17 +30,17 @@ pub struct Counter(File);
 /// A reading of a counter.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Count {
-    /// Number of events while the counter counted.
+    /// Number of events in the time in which the counter was running.
     pub events: u64,
-    /// Time in which there was something to count, in ns over all threads or CPUs.
+    /// Time in which the counter was enabled, in ns summed over all threads or CPUs.
     pub enabled_ns: u64,
-    /// Time in which the event was counted. It is shorter than the time since the start if more
-    /// events are counted than the CPU has counters.
+    /// Time in which the counter was running, in ns. It is shorter than the enabled time if more
+    /// events are requested than the CPU has counters.
     pub running_ns: u64,
 }
 
 impl Count {
-    /// Returns the difference to an earlier reading.
+    /// Returns the difference between this reading and an earlier reading.
     pub fn since(&self, before: &Count) -> Count {
         Count {
             events: self.events.saturating_sub(before.events),
@@ -47,9 +49,8 @@ impl Count {
         }
     }
 
-    /// Returns the number of events per ns of counted time; `None` if no time was counted. The
-    /// rates of two counters that are read one after the other cover nearly the same time, however
-    /// late the second is read.
+    /// Returns the number of events per ns of running time; `None` if the running time is 0. Rates
+    /// can be compared even if their counters were read one after the other.
     pub fn rate(&self) -> Option<f64> {
         (self.running_ns > 0).then(|| self.events as f64 / self.running_ns as f64)
     }
@@ -59,7 +60,7 @@ impl Count {
 const SIZE: u64 = 64;
 /// `read_format`: PERF_FORMAT_TOTAL_TIME_ENABLED and PERF_FORMAT_TOTAL_TIME_RUNNING.
 const WITH_TIMES: u64 = 0b11;
-/// Flags, in the order of the header.
+/// Flags of `struct perf_event_attr`, in the order of its header.
 const DISABLED: u64 = 1 << 0;
 const INHERIT: u64 = 1 << 1;
 const NOT_OF_KERNEL: u64 = 1 << 5;
@@ -72,12 +73,13 @@ impl Counter {
     /// Starts a counter.
     ///
     /// # Errors
-    /// The kernel's error: ENOENT if the CPU has no such event, EACCES without the right to it.
+    /// The kernel's error. ENOENT: the CPU does not have this event. EACCES: this process has no
+    /// right to count it.
     pub fn open(event: PmuEvent, counted: CountedEvents<'_>) -> io::Result<Counter> {
         let (pid, cpu, beside, flags) = match counted {
             CountedEvents::Cpu(cpu) => (-1, i64::from(cpu), None, 0),
             CountedEvents::NextPrograms { beside, own_code } => {
-                // If another counter leads, only that one is switched on, and both count.
+                // A counter with a leader is enabled together with its leader.
                 let waits = beside.map_or(DISABLED | ENABLE_ON_EXEC, |_| 0);
                 let not_of = match own_code {
                     true => NOT_OF_KERNEL | NOT_OF_HYPERVISOR,
@@ -97,8 +99,9 @@ impl Counter {
             0,
             0,
         ];
-        // SAFETY: `attributes` lives through the call and has the length that it states. The rest
-        // are plain numbers. The result is an error, or a descriptor that nobody else owns.
+        // SAFETY: `attributes` lives until the call returns, and has the size that it states. The
+        // other arguments are plain numbers. The result is an error, or a descriptor that no other
+        // code owns.
         let fd = unsafe {
             libc::syscall(
                 libc::SYS_perf_event_open,
@@ -144,14 +147,14 @@ mod tests {
         use super::*;
         use vmnoise_host::Host;
 
-        /// Returns an event of PERF_TYPE_SOFTWARE, which every kernel counts.
+        /// Returns an event of type PERF_TYPE_SOFTWARE. Every kernel counts these events.
         fn software(config: u64) -> PmuEvent {
             PmuEvent { pmu: 1, config }
         }
         const TASK_CLOCK: u64 = 1;
         const CONTEXT_SWITCHES: u64 = 3;
 
-        /// `tsc` is in the same PMU as `smi`, and every x86 CPU counts it.
+        /// The events `tsc` and `smi` are in the same PMU. Every x86 CPU counts `tsc`.
         #[test]
         fn a_counter_of_the_msr_pmu_counts_on_its_cpu() {
             let event = Host::here().msr_event("tsc").unwrap();
@@ -162,7 +165,7 @@ mod tests {
             assert!(Counter::open(event, CountedEvents::Cpu(1 << 20)).is_err());
         }
 
-        /// perf(1) also starts its counters at the exec. bash reports the time that its children
+        /// perf(1) starts its counters at the exec too. bash reports the CPU time that its children
         /// used.
         #[test]
         fn programs_are_counted_from_their_exec_on_with_all_that_they_start() {
@@ -172,7 +175,7 @@ mod tests {
             };
             let clock = Counter::open(software(TASK_CLOCK), of(None)).unwrap();
             let switches = Counter::open(software(CONTEXT_SWITCHES), of(Some(&clock))).unwrap();
-            // This program's own work is not counted.
+            // The work of this process is not counted.
             let begin = std::time::Instant::now();
             while begin.elapsed().as_millis() < 20 {}
             assert_eq!(clock.read().unwrap(), Count::default());
@@ -181,7 +184,8 @@ mod tests {
             let script = format!("({count}) & {count}; sleep 0.01; wait; times");
             let output = Command::new("bash").args(["-c", &script]).output().unwrap();
             let said = String::from_utf8(output.stdout).unwrap();
-            // `0m1.234s 0m0.012s`: user and system, of the shell and of its children.
+            // Format of `times`: `0m1.234s 0m0.012s` has user and system time, first of the shell
+            // and then of its children.
             let used_ms: f64 = said
                 .split_whitespace()
                 .map(|word| {
@@ -193,7 +197,7 @@ mod tests {
                 .sum();
             let counted_ms = clock.read().unwrap().events as f64 / 1e6;
             // `times` rounds each of four numbers to 1 ms. bash itself needs some ms before its
-            // exec and after `times`. If the parent or a child were left out, half would be
+            // exec and after `times`. Without the parent or a child, half of the time would be
             // missing.
             assert!(used_ms > 50.0, "{said}");
             let ratio = counted_ms / used_ms;

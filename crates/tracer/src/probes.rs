@@ -1,4 +1,4 @@
-//! The groups of tracepoints that belong together, and what each can and cannot show.
+//! Groups of tracepoints that belong together, and what each group can and cannot show.
 
 use std::{
     collections::{BTreeSet, HashSet},
@@ -11,7 +11,7 @@ use vmnoise_events::{ProbeName, ProbeStatus};
 use crate::btf::KernelBtf;
 use vmnoise_host::Host;
 
-/// The facts on which the limits of a group depend.
+/// Facts about the kernel on which the limits of a group depend.
 pub(crate) struct Kernel {
     /// Interrupt vectors that have a tracepoint, but no program.
     pub(crate) unhooked_vectors: BTreeSet<String>,
@@ -19,15 +19,17 @@ pub(crate) struct Kernel {
     /// Whether KVM's structures show the reason of an exit.
     pub(crate) has_reasons: bool,
     pub(crate) preempt_rt: bool,
-    /// Whether interrupts without a tracepoint come ([`vmnoise_host::Host::posts_interrupts`]).
+    /// Whether KVM posts interrupts, which have no tracepoint
+    /// ([`vmnoise_host::Host::posts_interrupts`]).
     pub(crate) posted_interrupts: bool,
-    /// Whether the kernel is older than 5.18, by the arguments of its tracepoints.
+    /// Whether the kernel is older than 5.18. The number of arguments of its tracepoints shows
+    /// this.
     pub(crate) before_5_18: bool,
 }
 
 impl Kernel {
-    /// Reads the facts that all tracers need. `hooked` has all tracepoints for which there is a
-    /// program.
+    /// Reads the facts that all tracers need. `hooked` has all tracepoints for which the object has
+    /// a program.
     pub(crate) fn of(
         host: &Host,
         btf: &KernelBtf,
@@ -45,7 +47,7 @@ impl Kernel {
     }
 }
 
-/// Programs that are useful only together. They are tried, kept or dropped together.
+/// Programs that are useful only together. They are loaded and attached together, or not at all.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) enum Group {
     Irq,
@@ -58,14 +60,14 @@ pub(crate) enum Group {
     Timer,
 }
 
-/// The kind of the watched threads. It decides which events report them.
+/// Kind of the watched threads. It decides which programs observe them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Scope {
-    /// vCPUs of a guest of this machine: KVM's work for them counts too.
+    /// vCPUs of a guest of this machine. KVM's work for them is observed too.
     Vcpus,
-    /// Ordinary threads: only interrupts, tasks and steal time.
+    /// Ordinary threads that run all the time. Only interrupts, tasks and steal time are observed.
     Osnoise,
-    /// Existing threads of other programs, which sleep and move from CPU to CPU: only what they
+    /// Existing threads of other programs, which sleep and move between CPUs. Only time that they
     /// lose is reported.
     Observed,
     /// Ordinary threads that wake up by timers.
@@ -97,7 +99,8 @@ impl Scope {
 }
 
 impl Group {
-    /// Groups for ordinary threads come first, the group for periodic threads comes last.
+    /// All groups. The groups that ordinary threads need come first. The group for periodic threads
+    /// comes last.
     pub(crate) const ALL: [Group; 8] = [
         Group::Irq,
         Group::Softirq,
@@ -109,7 +112,7 @@ impl Group {
         Group::Timer,
     ];
 
-    /// Returns the name of the group in results.
+    /// Returns the name by which results refer to the group.
     pub(crate) const fn probe(self) -> &'static str {
         let name = match self {
             Group::Irq => ProbeName::Irq,
@@ -136,12 +139,12 @@ impl Group {
             }
             "kvm_exit" | "kvm_entry" => Group::KvmExit,
             "hrtimer_start" | "hrtimer_expire_entry" => Group::Timer,
-            // irq_handler_*, and every pair of irq_vectors.
+            // The tracepoints irq_handler_*, and all tracepoints of irq_vectors.
             _ => Group::Irq,
         }
     }
 
-    /// Returns the tracepoints without which the group shows nothing.
+    /// Returns the tracepoints that the group requires.
     const fn needs(self) -> &'static [&'static str] {
         match self {
             Group::Irq => &["irq_handler_entry", "irq_handler_exit"],
@@ -155,13 +158,13 @@ impl Group {
         }
     }
 
-    /// Returns why a tracepoint that the group needs cannot be attached; `None` if all can.
+    /// Returns why a required tracepoint cannot be attached; `None` if all of them can be attached.
     pub(crate) fn missing(self, btf: &KernelBtf) -> Option<String> {
         self.needs().iter().find_map(|name| btf.why_not(name))
     }
 
-    /// Returns why the group's programs do not load on this kernel, if that is known without the
-    /// verifier.
+    /// Returns why the group's programs cannot load on this kernel; `None` if only the verifier can
+    /// find this out.
     pub(crate) fn misfit(self, btf: &KernelBtf) -> Option<String> {
         match self {
             Group::KvmExit => older_kvm_exit(btf.kvm_arguments("kvm_exit")?),
@@ -169,7 +172,7 @@ impl Group {
         }
     }
 
-    /// Returns what a run loses without the group.
+    /// Returns what a run cannot show without the group.
     pub(crate) const fn loss(self) -> &'static str {
         match self {
             Group::Irq => "interrupts of the host cannot be distinguished from other causes",
@@ -185,7 +188,7 @@ impl Group {
         }
     }
 
-    /// Returns how to get the group.
+    /// Returns what the user can do to get the group.
     pub(crate) const fn remedy(self) -> &'static str {
         match self {
             Group::KvmRun | Group::KvmExit => {
@@ -195,7 +198,7 @@ impl Group {
         }
     }
 
-    /// Returns what the group cannot show although it works.
+    /// Returns what a group cannot show even if it works.
     pub(crate) fn limit(self, kernel: &Kernel) -> String {
         match self {
             Group::Irq => {
@@ -229,7 +232,8 @@ impl Group {
         }
     }
 
-    /// Returns the status of this group. `absent` is why it is missing.
+    /// Returns the status of this group. `absent` is the reason why it is missing; `None` if it
+    /// works.
     pub(crate) fn probe_status(self, absent: Option<&str>, limit: String) -> ProbeStatus {
         let (probe_status, limit, remedy) = match absent {
             None => ("tp_btf", limit, String::new()),
@@ -250,14 +254,14 @@ impl Group {
     }
 }
 
-/// A program of the object, by its section name.
+/// A program of the object, identified by its section name.
 pub(crate) struct Probe<'a> {
     pub(crate) group: Group,
     pub(crate) tracepoint: &'a str,
 }
 
 impl<'a> Probe<'a> {
-    /// Returns `None` for a program without a tracepoint.
+    /// Parses a section name; returns `None` for a program without a tracepoint.
     pub(crate) fn from_section(section: &'a str) -> Option<Probe<'a>> {
         let tracepoint = section.strip_prefix("tp_btf/")?;
         Some(Probe {
@@ -266,8 +270,8 @@ impl<'a> Probe<'a> {
         })
     }
 
-    /// Returns whether this kernel has the tracepoint in the form that `program` expects. For one
-    /// half of a pair it must also have the other half.
+    /// Returns whether this kernel has the tracepoint in the form that `program` expects. A
+    /// tracepoint of a pair also requires the other tracepoint of the pair.
     pub(crate) fn fits(&self, program: &str, btf: &KernelBtf) -> bool {
         let partner = match self.tracepoint.strip_suffix("_entry") {
             Some(word) => format!("{word}_exit"),
@@ -288,8 +292,8 @@ impl<'a> Probe<'a> {
     }
 }
 
-/// Returns why an older kvm_exit does not fit: until Linux 5.15 its reason came first (exit_reason,
-/// vcpu, isa).
+/// Returns why kvm_exit of an older kernel does not fit. Until Linux 5.15 its arguments were
+/// (exit_reason, vcpu, isa).
 fn older_kvm_exit(arguments: usize) -> Option<String> {
     (arguments == 3).then(|| {
         "kvm_exit has the arguments of kernels before Linux 5.16, which vmnoise cannot read: use \
@@ -298,14 +302,14 @@ fn older_kvm_exit(arguments: usize) -> Option<String> {
     })
 }
 
-/// Effect of [`vmnoise_host::Host::posts_interrupts`].
+/// Limit of a run on a host with [`vmnoise_host::Host::posts_interrupts`].
 const POSTED: &str = "KVM's posted interrupts have no tracepoint (PIN, NPI and PIW of \
                       /proc/interrupts): time is hw only while these counts stand still";
 
 /// Usual mount points of tracefs.
 const TRACEFS: [&str; 2] = ["/sys/kernel/tracing", "/sys/kernel/debug/tracing"];
 
-/// Returns the pairs of irq_vectors in tracefs that no program hooks; empty if tracefs is not
+/// Returns the pairs of irq_vectors in tracefs for which no program exists. Empty if tracefs is not
 /// mounted.
 fn unhooked_vectors(hooked: &HashSet<String>, tracefs: &[&Path]) -> BTreeSet<String> {
     tracefs
@@ -318,7 +322,7 @@ fn unhooked_vectors(hooked: &HashSet<String>, tracefs: &[&Path]) -> BTreeSet<Str
         .collect()
 }
 
-/// Returns a sentence that names the vectors without a tracepoint; `None` if there are none.
+/// Returns a sentence with the names of these vectors; `None` if there are none.
 fn of_unhooked_vectors(unhooked: &BTreeSet<String>) -> Option<String> {
     if unhooked.is_empty() {
         return None;
@@ -376,7 +380,7 @@ mod tests {
     fn an_older_kernel_is_named_in_a_sentence() {
         assert_eq!(older_kvm_exit(2), None);
         assert!(older_kvm_exit(3).unwrap().contains("before Linux 5.16"));
-        // This kernel is newer, wherever its KVM is.
+        // This kernel is newer, whether its KVM is a module or built in.
         let btf = KernelBtf::read().unwrap();
         assert_eq!(Group::KvmExit.misfit(&btf), None);
         assert!(matches!(btf.kvm_arguments("kvm_exit"), Some(2) | None));

@@ -1,10 +1,10 @@
-//! How fast the CPUs work for a command while it has them: cycles, reference cycles and
-//! instructions of its threads, by the counters of the CPU (PMU).
+//! Measures how fast CPUs run a command. The CPU's counters (PMU) give cycles, reference cycles and
+//! instructions of the command's threads.
 //!
-//! Reference cycles pass at a fixed speed, like the TSC, whatever the CPU's frequency. They stop
+//! Reference cycles pass at a fixed speed, like the TSC, at any frequency of the CPU. They stop
 //! while the hypervisor or another task has the CPU. So cycles divided by reference cycles give the
-//! frequency that the command had. Interrupts during its turns are included, unless only its own
-//! code may be counted.
+//! frequency at which the command ran. Interrupts while the command has the CPU are included,
+//! unless this process may count only the command's own code.
 
 use std::io;
 
@@ -12,7 +12,7 @@ use vmnoise_host::PmuEvent;
 
 use crate::perf::{Count, CountedEvents, Counter};
 
-/// Returns an event of PERF_TYPE_HARDWARE: each kind of CPU has its own number for it.
+/// Returns an event of PERF_TYPE_HARDWARE. Each kind of CPU has its own number for this event.
 const fn hardware(config: u64) -> PmuEvent {
     PmuEvent { pmu: 0, config }
 }
@@ -20,21 +20,20 @@ const fn hardware(config: u64) -> PmuEvent {
 const CYCLES: PmuEvent = hardware(0);
 /// PERF_COUNT_HW_INSTRUCTIONS.
 const INSTRUCTIONS: PmuEvent = hardware(1);
-/// PERF_COUNT_HW_REF_CPU_CYCLES, which AMD's CPUs have since Zen 4.
+/// PERF_COUNT_HW_REF_CPU_CYCLES. CPUs of AMD have this event since Zen 4.
 const REF_CYCLES: PmuEvent = hardware(9);
 
-/// Counters of the programs that the calling thread starts next, and of all programs that these
-/// start.
+/// Counters of the programs that the calling thread starts next, including their child processes.
 #[derive(Debug)]
 pub struct RateCounters {
     cycles: Counter,
     instructions: Counter,
     ref_cycles: Option<Counter>,
-    /// Whether the rights only allow counting the programs' own code.
+    /// Whether this process may count only the programs' own code.
     pub own_code: bool,
 }
 
-/// A reading of the counters since their start.
+/// Counts since the counters were started.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Rate {
     /// Cycles of the CPUs.
@@ -46,12 +45,12 @@ pub struct Rate {
 }
 
 impl RateCounters {
-    /// Opens the counters. They count from the exec of the next program on. Without the right to
-    /// more, they count only the programs' own code.
+    /// Opens the counters. They count from the exec of the next program on. If this process may
+    /// count nothing else, they count only the programs' own code.
     ///
     /// # Errors
-    /// ENOENT if this CPU, or the hypervisor, has no such counters; EACCES or EPERM without any
-    /// right to them.
+    /// ENOENT: this CPU, or the hypervisor, has no such counters. EACCES or EPERM: this process has
+    /// no right to use them.
     pub fn of_next_programs() -> io::Result<RateCounters> {
         match RateCounters::open(false) {
             Err(why) if why.kind() == io::ErrorKind::PermissionDenied => RateCounters::open(true),
@@ -65,7 +64,7 @@ impl RateCounters {
         let instructions = Counter::open(INSTRUCTIONS, of(Some(&cycles)))?;
         let ref_cycles = match Counter::open(REF_CYCLES, of(Some(&cycles))) {
             Ok(counter) => Some(counter),
-            // There is no such event, or no counter for it next to the two others.
+            // The CPU does not have this event, or has no free counter for it.
             Err(why) if is_missing(&why) => None,
             Err(why) => return Err(why),
         };
@@ -77,7 +76,7 @@ impl RateCounters {
         })
     }
 
-    /// Returns what was counted until now.
+    /// Returns the counts so far.
     ///
     /// # Errors
     /// The kernel's error.

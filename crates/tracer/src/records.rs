@@ -7,31 +7,31 @@ use vmnoise_events::Event;
 
 use crate::error::{LoadError, TraceError};
 
-/// Number of records that are read from the ring before they are passed on. It limits the memory,
-/// however much is in the ring.
+/// Largest number of records that are read from the ring before they are forwarded. It limits the
+/// memory that this process needs.
 const BATCH: usize = 4096;
-/// Number of batches in one drain: more than a full ring. So a drain ends even if events come
-/// faster than they are read.
+/// Largest number of batches in one [`Records::drain`]. It covers more than a full ring. So a drain
+/// ends even if programs write records faster than they are read.
 const BATCHES: usize = 64;
 
-/// Decoder of the records of one object.
+/// Decoder for the records of a BPF object.
 pub(crate) trait Decode: Default + Send + 'static {
-    /// Turns the bytes of one record into events. Each source comes before its first use. Bytes
+    /// Converts the bytes of one record to events. Each source is sent before its first use. Bytes
     /// that are no record give no event, and are counted.
     fn decode(&mut self, bytes: &[u8], sink: &mut dyn FnMut(Event));
 
-    /// Returns the number of records that could not be decoded so far.
+    /// Returns how many records could not be decoded so far.
     fn undecodable(&self) -> u64;
 }
 
-/// The map `records` of an object.
+/// Reader of the ring buffer `records` of a BPF object.
 #[derive(Debug)]
 pub(crate) struct Records<Decoder> {
     ring: RingBuffer<'static>,
     inbox: Arc<Mutex<Inbox<Decoder>>>,
 }
 
-/// The events that the ring's callback stores, and a drain takes.
+/// Events that the ring's callback has stored for the next drain, and their decoder.
 #[derive(Debug, Default)]
 struct Inbox<Decoder> {
     decoder: Decoder,
@@ -57,7 +57,7 @@ impl<Decoder: Decode> Records<Decoder> {
         Ok(Records { ring, inbox })
     }
 
-    /// Passes on everything that is in the ring.
+    /// Sends all events in the ring buffer to `sink`.
     pub(crate) fn drain(&mut self, sink: &mut dyn FnMut(Event)) -> Result<(), TraceError> {
         for _ in 0..BATCHES {
             let taken = self.ring.consume_raw_n(BATCH);
@@ -71,7 +71,7 @@ impl<Decoder: Decode> Records<Decoder> {
         Ok(())
     }
 
-    /// Asks the decoder for facts that it keeps and that are no events.
+    /// Calls `question` with the decoder. The decoder may keep facts that are not events.
     pub(crate) fn ask<Answer>(&self, question: impl FnOnce(&mut Decoder) -> Answer) -> Answer {
         question(&mut self.inbox().decoder)
     }

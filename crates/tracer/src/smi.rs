@@ -1,5 +1,5 @@
-//! Counts the system management interrupts of each measured CPU: the only evidence of time that the
-//! firmware takes. It shows their number, but never when they came or how long they took.
+//! Counts the system management interrupts (SMIs) of each measured CPU. These counts are the only
+//! evidence of time that the firmware takes. They do not show when an SMI came or how long it took.
 
 use std::{fs::File, io, os::unix::fs::FileExt};
 
@@ -8,28 +8,28 @@ use vmnoise_events::ProbeStatus;
 use crate::perf::{self, CountedEvents};
 use vmnoise_host::{Host, NoSmiCount};
 
-/// MSR_SMI_COUNT of Intel's CPUs (arch/x86/include/asm/msr-index.h). Its count is the lower 32 bits
-/// (Intel's manual, volume 4).
+/// MSR_SMI_COUNT of Intel's CPUs (arch/x86/include/asm/msr-index.h). The lower 32 bits are the
+/// count (Intel's manual, volume 4).
 const MSR_SMI_COUNT: u64 = 0x34;
 
-/// Running counters. Each counts from its opening on.
+/// Running counters. Each counter begins at 0 when it is opened.
 #[derive(Debug)]
 pub struct SmiCounts {
     counters: Vec<(u32, Source)>,
-    /// Why there are none, and the remedy.
+    /// Reason why there are no counters, and the remedy; `None` if there are counters.
     missing: Option<(String, &'static str)>,
 }
 
 #[derive(Debug)]
 enum Source {
-    /// An event of perf.
+    /// A counter of perf.
     Perf(perf::Counter),
-    /// The registers of the CPU, and the first value of MSR_SMI_COUNT.
+    /// The file of the CPU's registers, and the value of MSR_SMI_COUNT when the file was opened.
     Register(File, u32),
 }
 
 impl SmiCounts {
-    /// Opens a counter on each of these CPUs, or on none.
+    /// Opens a counter on each of these CPUs. If this fails on one CPU, opens no counter.
     pub fn open(host: &Host, cpus: &[u32]) -> SmiCounts {
         let by_perf = match host.smi_event() {
             Err(why @ NoSmiCount::Guest) => return SmiCounts::missing(why.to_string(), ""),
@@ -68,7 +68,8 @@ impl SmiCounts {
         }
     }
 
-    /// Returns the number of SMIs of this CPU since the opening; `None` if they are not counted.
+    /// Returns the number of SMIs of this CPU since its counter was opened; `None` if this CPU has
+    /// no counter.
     pub fn read(&self, cpu: u32) -> Option<u64> {
         let (_, counter) = self.counters.iter().find(|(opened, _)| *opened == cpu)?;
         match counter {
@@ -80,7 +81,7 @@ impl SmiCounts {
         }
     }
 
-    /// Returns the source of the count, or why there is none.
+    /// Returns a status that names the source of the counts, or the reason why there is none.
     pub fn probe_status(&self) -> ProbeStatus {
         let by_register = |(_, source): &(u32, Source)| matches!(source, Source::Register(..));
         let (probe_status, limit, remedy) = match &self.missing {
@@ -120,12 +121,12 @@ fn open_register(host: &Host, cpu: u32) -> io::Result<Source> {
     Ok(Source::Register(registers, first))
 }
 
-/// Reads the register. The offset in the file is the number of the register, and a read has 8 bytes
-/// (msr(4)).
+/// Reads MSR_SMI_COUNT. The offset in the file is the number of the register, and a read returns 8
+/// bytes (msr(4)).
 fn read_register(registers: &File) -> io::Result<u32> {
     let mut value = [0; 8];
     registers.read_exact_at(&mut value, MSR_SMI_COUNT)?;
-    // The count is the lower half.
+    // The count is the lower 32 bits.
     Ok(u64::from_ne_bytes(value) as u32)
 }
 
@@ -145,7 +146,8 @@ mod tests {
         assert!(probe_status.limit.contains("guest"), "{probe_status:?}");
     }
 
-    /// Returns a machine of Intel without perf's event, and the registers of its CPU 0.
+    /// Returns the files of a machine with an Intel CPU but without perf's SMI event, and the
+    /// register file of its CPU 0.
     fn without_perf() -> (tempfile::TempDir, File) {
         let root = tempfile::tempdir().unwrap();
         for folder in ["proc", "dev/cpu/0"] {

@@ -1,4 +1,4 @@
-//! The steal clock of this machine, if it is a guest: its source, and its reading.
+//! The steal clock of this machine, if this machine is a guest: its source, and how to read it.
 
 use std::{fs, io::Read, path::Path};
 
@@ -7,21 +7,23 @@ use vmnoise_events::{ProbeName, ProbeStatus};
 
 use crate::{btf::MinusRunQueue, mapped::MappedCpus, wire::StealQuery};
 
-/// The address of a CPU's run queue, if the pass over all tasks found it.
+/// Function that returns the address of a CPU's run queue; `None` if the walk over all tasks did
+/// not find it.
 pub(crate) type RunQueueOf<'a> = &'a dyn Fn(u32) -> Option<u64>;
 
-/// The per-CPU variable in which a hypervisor writes the steal time, found by BTF.
+/// The per-CPU variable in which a hypervisor writes the steal time. Its address follows from BTF.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Variable {
     /// Whether the variable is `xen_runstate`, a `struct vcpu_runstate_info`. Otherwise it is
-    /// `steal_time`, a `struct kvm_steal_time`, which other hypervisors write too.
+    /// `steal_time`, a `struct kvm_steal_time`. Hypervisors other than Xen write `steal_time`.
     xen: bool,
-    /// Address of a CPU's variable minus the address of this CPU's run queue, modulo 2^64.
+    /// Address of a CPU's variable minus the address of the CPU's run queue, modulo 2^64.
     minus_run_queue: u64,
 }
 
 impl Variable {
-    /// Returns the variable that this hypervisor ([`vmnoise_host::Host::hypervisor`]) writes.
+    /// Returns the variable that this hypervisor ([`vmnoise_host::Host::hypervisor`]) writes;
+    /// `None` if this kernel does not have it.
     pub(crate) fn of(found: MinusRunQueue, hypervisor: &str) -> Option<Variable> {
         let xen = hypervisor.split(' ').next() == Some("Xen");
         let minus_run_queue = if xen {
@@ -40,24 +42,24 @@ impl Variable {
     }
 }
 
-/// The source of the steal clock, best first.
+/// Source of the steal clock. Better sources come first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum StealClock {
-    /// The variable that the hypervisor writes: in ns, at any time.
+    /// The variable that the hypervisor writes. It can be read at any time, in ns.
     Variable(Variable),
-    /// `prev_steal_time` of the run queue: steal time in ns, up to the last tick of the CPU.
+    /// `prev_steal_time` of the run queue: steal time in ns up to the last timer tick of the CPU.
     Tick,
-    /// /proc/stat: in ticks of 10 ms.
+    /// /proc/stat, in ticks of 10 ms.
     ProcStat,
     /// This machine is a guest, and no steal clock was found.
     Unknown,
-    /// This machine is not a guest, so no hypervisor can take time from it.
+    /// This machine is not a guest, so no hypervisor takes time from it.
     NoGuest,
 }
 
 impl StealClock {
-    /// Takes the best source that works. `object` has `find_run_queues` and `read_steal` if this
-    /// machine is a guest.
+    /// Returns the best source that works. `object` must have the programs `find_run_queues` and
+    /// `read_steal` if this machine is a guest.
     pub(crate) fn find(
         object: Option<&Object>,
         variable: Option<Variable>,
@@ -86,9 +88,9 @@ impl StealClock {
         }
     }
 
-    /// Makes the programs sample the clock with every event of the measured CPUs. If one of these
-    /// CPUs has no clock that can be read at any time, none is sampled. Returns whether they are
-    /// sampled.
+    /// Makes the programs sample the clock with every event of the measured CPUs. Returns whether
+    /// they do. If one of these CPUs has no clock that can be read at any time, the clock of no CPU
+    /// is sampled.
     pub(crate) fn sample(self, cpus: &MappedCpus, measured: &[u32]) -> bool {
         let StealClock::Variable(variable) = self else {
             return false;
@@ -101,7 +103,7 @@ impl StealClock {
         !clocks.is_empty()
     }
 
-    /// Returns the address of each CPU's clock; `None` if one of the CPUs has no clock that can be
+    /// Returns the address of each CPU's clock. `None` if one of the CPUs has no clock that can be
     /// read at any time.
     pub(crate) fn addresses(
         self,
@@ -133,13 +135,14 @@ impl StealClock {
         }
     }
 
-    /// Returns whether the clock counts how often the vCPU came back: the version of KVM's clock
-    /// does.
+    /// Returns whether the clock counts how often the vCPU returned to its CPU. The version of
+    /// KVM's clock is such a count.
     pub(crate) fn counts_reloads(self) -> bool {
         matches!(self, StealClock::Variable(Variable { xen: false, .. }))
     }
 
-    /// Returns whether activities exclude the steal time inside them.
+    /// Returns the status of sampling: whether the times of activities exclude the steal time
+    /// during them.
     pub(crate) fn sampling_status(self, sampled: bool) -> ProbeStatus {
         let (probe_status, limit, remedy) = match (self, sampled) {
             (_, true) => (
@@ -165,7 +168,7 @@ impl StealClock {
         }
     }
 
-    /// Returns which source is used.
+    /// Returns a status that names the source.
     pub(crate) fn probe_status(self) -> ProbeStatus {
         let upper = "an upper bound of the time that the outer host's scheduler took";
         let (probe_status, limit, remedy) = match self {
@@ -202,7 +205,8 @@ impl StealClock {
     }
 }
 
-/// Runs the iterator over all tasks once. It stores the run queues in the map `cpus`.
+/// Runs the iterator over all tasks once. The iterator stores the addresses of run queues in the
+/// map `cpus`. Returns whether this succeeded.
 fn find_run_queues(object: &Object) -> bool {
     let Some(program) = object
         .progs_mut()
@@ -244,8 +248,8 @@ fn proc_stat_total_ns() -> Option<u64> {
     steal_column_ns(&fs::read_to_string(Path::new("/proc/stat")).ok()?, "cpu")
 }
 
-/// Returns the eighth number of a line of /proc/stat (proc_stat(5)). Its unit is USER_HZ, which is
-/// 100 on every architecture that BPF supports.
+/// Returns the steal time in ns, the eighth number of this line of /proc/stat (proc_stat(5)). Its
+/// unit is USER_HZ, which is 100 on every architecture that BPF supports.
 fn steal_column_ns(stat: &str, label: &str) -> Option<u64> {
     let line = stat
         .lines()

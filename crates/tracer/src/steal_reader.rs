@@ -1,4 +1,4 @@
-//! The steal clock for a polling thread: one system call, no allocation.
+//! Reader of the steal clock for a polling thread. It needs one system call and no allocation.
 
 use std::{
     os::fd::{AsRawFd, OwnedFd},
@@ -9,14 +9,14 @@ use libbpf_rs::libbpf_sys;
 
 use crate::mapped::MappedCpus;
 
-/// Reads this machine's own steal clock of one CPU, for the thread that runs on this CPU. It stays
-/// usable after its [`crate::Tracer`] is gone.
+/// Reads the steal clock of one of this machine's CPUs, for the thread that runs on this CPU. The
+/// reader stays usable after its [`crate::Tracer`] is dropped.
 #[derive(Debug)]
 pub struct OwnStealReader {
     program: OwnedFd,
     cpus: Arc<MappedCpus>,
     cpu: u32,
-    /// Whether the clock has a version, which counts the returns of the vCPU.
+    /// Whether the clock has a version. A version counts the returns of the vCPU to its CPU.
     reloads: bool,
 }
 
@@ -35,10 +35,10 @@ impl OwnStealReader {
         }
     }
 
-    /// Returns the steal time of the CPU since boot in ns, and the version of that reading. The
-    /// version grows by 2 with each return of the vCPU, with or without steal time (KVM's
-    /// MSR_KVM_STEAL_TIME, Documentation/virt/kvm/x86/msr.rst). Xen's clock has no version. `None`
-    /// on another CPU than this reader's.
+    /// Returns the steal time of the CPU since boot in ns, and the version of this reading. Returns
+    /// `None` if the calling thread is on another CPU. The version grows by 2 with each return of
+    /// the vCPU to its CPU, with or without steal time (KVM's MSR_KVM_STEAL_TIME,
+    /// Documentation/virt/kvm/x86/msr.rst). Xen's clock has no version.
     pub fn read(&mut self) -> Option<(u64, Option<u32>)> {
         let mut run = libbpf_sys::bpf_test_run_opts {
             sz: size_of::<libbpf_sys::bpf_test_run_opts>() as u64,

@@ -1,13 +1,13 @@
-//! Tries what this machine allows, for `vmnoise doctor`.
+//! Tries which abilities this machine has, for `vmnoise doctor`.
 
 use vmnoise_events::ProbeStatus;
 use vmnoise_host::{Capability, Host, Lockdown, Throttling};
 
 use crate::{LoadError, Scope, SmiCounts, Tracer, btf::KernelBtf, clock::clock, timers::timers};
 
-/// Returns one status for each ability of this machine: each group of BPF programs (loaded,
-/// attached and detached again), the steal clock, the count of SMIs, the clock, the timers,
-/// permissions, throttling. Changes nothing.
+/// Returns one status for each ability of this machine. Abilities are the groups of BPF programs,
+/// the steal clock, the count of SMIs, the clock, the timers, permissions and throttling. Loads,
+/// attaches and detaches each group. Changes nothing permanently.
 pub fn survey() -> Vec<ProbeStatus> {
     let host = Host::here();
     let mut probe_statuses = programs();
@@ -86,10 +86,10 @@ fn throttling(host: &Host) -> ProbeStatus {
     throttled_by(host.throttling(), by_group)
 }
 
-/// Returns the status of throttling. `by_group`: the kernel throttles real-time tasks by group
-/// (CONFIG_RT_GROUP_SCHED). Other kernels have the fair server instead since 6.12. There
-/// `sched_rt_runtime_us` does not describe it: 7.3 sets it to all of the period, and still has the
-/// server.
+/// Returns the status of throttling. `by_group`: whether the kernel throttles real-time tasks by
+/// group (CONFIG_RT_GROUP_SCHED). Other kernels since 6.12 have the fair server.
+/// `sched_rt_runtime_us` does not describe the fair server: Linux 7.3 sets it to the whole period,
+/// although the server is active.
 fn throttled_by(facts: Throttling, by_group: bool) -> ProbeStatus {
     if let (false, Some(server)) = (by_group, facts.fair_server) {
         if server.runtime_ns <= 0 {

@@ -1,4 +1,5 @@
-//! The steps of a wake-up, for the task that wakes up: shared memory, no system call.
+//! Times of the current wake-up, for the task that wakes up. They are in shared memory, so no
+//! system call is needed.
 
 use std::sync::Arc;
 
@@ -6,8 +7,8 @@ use vmnoise_events::TimerSlot;
 
 use crate::mapped::MappedCpus;
 
-/// The times that BPF writes for the periodic task of one CPU. The memory stays valid after the
-/// [`crate::Tracer`] is gone, but then nothing changes it.
+/// The times that BPF programs write for the periodic task of one CPU. They can be read after the
+/// [`crate::Tracer`] is dropped, but then no longer change.
 #[derive(Debug)]
 pub struct MappedTimerSteps {
     cpus: Arc<MappedCpus>,
@@ -15,7 +16,7 @@ pub struct MappedTimerSteps {
 }
 
 impl MappedTimerSteps {
-    /// Returns the steps; `None` if there is no such CPU.
+    /// Returns the times of a CPU; `None` if there is no such CPU.
     pub(crate) fn new(cpus: Arc<MappedCpus>, cpu: u32) -> Option<MappedTimerSteps> {
         cpus.timer(cpu)?;
         Some(MappedTimerSteps { cpus, cpu })

@@ -1,15 +1,17 @@
-//! How soon this machine's timers can fire, and which device fires them.
+//! Status of this machine's timers: the shortest time after which they can fire, and the devices
+//! that fire them.
 
 use vmnoise_events::ProbeStatus;
 
 use vmnoise_host::Host;
 
 const PROBE: &str = "timers";
-/// A device that can fire this soon is no limit: the kernel's own way to a timer's expiry takes
-/// longer.
+/// Largest shortest time of a device, in ns, that is no limit. The kernel's own work until a timer
+/// expires takes longer.
 const SOON_NS: u64 = 10_000;
 
-/// Names the device whose shortest time is the longest, and what this means.
+/// Returns a status that names the device with the longest shortest time, and the limits of this
+/// device.
 pub fn timers(host: &Host) -> ProbeStatus {
     let devices = match host.clock_event_devices() {
         Ok(devices) => devices,
@@ -41,12 +43,12 @@ pub fn timers(host: &Host) -> ProbeStatus {
     }
 }
 
-/// Returns the status of the interrupt controller's own timer. A guest does not have it: setting it
-/// is trapped, and a timer of the host fires in its place.
+/// Returns the status of the interrupt controller's own timer (LAPIC). In a guest this timer is
+/// emulated: setting it causes an exit, and a timer of the host fires instead.
 fn emulated_lapic(name: &str, hypervisor: &str) -> ProbeStatus {
     let emulated = "the hypervisor emulates it: setting a timer is an exit, and a timer of the \
                     host fires in its place";
-    // All kinds of KVM have this signature, also Firecracker.
+    // The signature of every KVM begins with `KVM`, also under Firecracker.
     if !hypervisor.starts_with("KVM") {
         return probe_status(name, true, emulated.to_owned(), "");
     }
@@ -87,7 +89,7 @@ mod tests {
         )
     }
 
-    /// Returns the status on a machine with this timer list and these files.
+    /// Returns the status on a machine with this `/proc/timer_list` and these files.
     fn reported(timer_list: &str, files: &[(&str, &str)]) -> ProbeStatus {
         let (_root, host) = tree(&[&[("proc/timer_list", timer_list)], files].concat());
         timers(&host)

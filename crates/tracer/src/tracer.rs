@@ -1,4 +1,4 @@
-//! The probes of one run: loaded, attached, drained, and gone when dropped.
+//! The BPF programs of one run: loading, attaching, and reading their events.
 
 use std::{
     os::fd::{AsFd, OwnedFd},
@@ -29,12 +29,12 @@ use crate::{
     wire::Mode,
 };
 
-/// BPF programs that observe what the host does on the measured CPUs. File descriptors of this
-/// process hold everything. So nothing of ours remains in the kernel when the process ends, however
-/// it ends.
+/// BPF programs that observe what the host does on the measured CPUs. The kernel keeps the programs
+/// and maps only as long as this process has their file descriptors. So nothing remains in the
+/// kernel after the process has ended, even after a crash.
 #[derive(Debug)]
 pub struct Tracer {
-    // Dropped first, so no program runs while the rest is dropped.
+    // This field is dropped first, so that no program runs while the other fields are dropped.
     links: Vec<Link>,
     records: Records<RecordDecoder>,
     object: Rc<Object>,
@@ -51,8 +51,8 @@ impl Tracer {
     /// Opens and loads the programs for these CPUs and their threads. Nothing runs yet.
     ///
     /// # Errors
-    /// [`LoadError::Refused`] if this machine or the rights of this process do not allow it,
-    /// [`LoadError::Broken`] if they allow it and it fails.
+    /// [`LoadError::Refused`] if this machine does not allow BPF, or this process has no right to
+    /// use it. [`LoadError::Broken`] if BPF is allowed, but the programs do not load.
     pub fn load(cpus: &[u32], scope: Scope) -> Result<Tracer, LoadError> {
         let host = Host::here();
         let btf = KernelBtf::read().map_err(|error| no_btf(&error))?;
@@ -110,9 +110,10 @@ impl Tracer {
         })
     }
 
-    /// Returns the live exit counters as a file to map, and its length in bytes, a whole number of
-    /// pages. It has one slot per CPU in the layout of [`vmnoise_events::exit_counts`]. A guest
-    /// that has it mapped as its memory reads live counts, and no thread copies them.
+    /// Returns the live exit counters as a file that can be mapped, and its length in bytes. The
+    /// length is a whole number of pages. The file has one slot per CPU in the layout of
+    /// [`vmnoise_events::exit_counts`]. A guest that has this file mapped as memory reads live
+    /// counts, without a thread that copies them.
     ///
     /// # Errors
     /// If this process may not open another file.
@@ -123,7 +124,8 @@ impl Tracer {
     }
 
     /// Sets the thread of the vCPU that runs on a CPU. The tracer reports why this thread is off
-    /// the CPU, and does not report its own work as an activity. `tid` is the kernel's thread id.
+    /// the CPU, and does not report the thread's own work as an activity. `tid` is the kernel's
+    /// thread id.
     ///
     /// # Errors
     /// If the CPU is not measured, or if programs are already attached.
@@ -154,8 +156,8 @@ impl Tracer {
                 why.cloned().unwrap_or_default(),
             ));
         }
-        // The programs count events only from now on. All begin at once, so no begin is counted
-        // before the program that sees its end runs.
+        // The programs count events only from now on. All programs begin at once, so the begin of
+        // an activity is counted only if its end can be counted too.
         for cpu in self.cpus.all() {
             let mode = if self.measured.contains(&cpu) {
                 Mode::VMNOISE_MEASURED
@@ -167,7 +169,7 @@ impl Tracer {
         Ok(())
     }
 
-    /// Returns which events this run can see. `steal_clock` is false here, because only the
+    /// Returns which events this run can observe. `steal_clock` is false here, because only the
     /// workload knows it.
     pub fn witnesses(&self) -> Witnesses {
         Witnesses {
@@ -176,7 +178,7 @@ impl Tracer {
         }
     }
 
-    /// Returns how each group of events is observed, and what is missing.
+    /// Returns the status of each group of events.
     pub fn probe_statuses(&self) -> Vec<ProbeStatus> {
         let mut probe_statuses: Vec<ProbeStatus> = self
             .watched
@@ -188,9 +190,9 @@ impl Tracer {
         probe_statuses
     }
 
-    /// Passes all events since the last call to `sink`. Each source comes before its first
-    /// activity. An activity comes when it is over, and a sleep when the thread runs again. So all
-    /// activities in a gap are in the ring buffer before the gap ends. Call this function a few
+    /// Sends all events since the last call to `sink`. Each source is sent before its first
+    /// activity. An activity is sent when it is over, and a sleep when the thread runs again. So
+    /// all activities in a gap are in the ring buffer before the gap ends. Call this function a few
     /// times a second, on a CPU that is not measured.
     ///
     /// # Errors
@@ -199,9 +201,9 @@ impl Tracer {
         self.records.drain(sink)
     }
 
-    /// Reports to `sink` the stops of watched threads that are not over at the end of the run. Call
-    /// this function before the last [`Tracer::drain`], which reports a stop again if it ends in
-    /// between.
+    /// Sends to `sink` the stops of watched threads that are not over at the end of the run. Call
+    /// this function before the last [`Tracer::drain`]. If such a stop ends between the two calls,
+    /// the drain reports the stop again.
     pub fn unfinished_stops(&self, end_mono_ns: u64, sink: &mut dyn FnMut(Event)) {
         for &cpu in &self.measured {
             if let Some(since_ns) = self.cpus.held_since(cpu)
@@ -215,7 +217,8 @@ impl Tracer {
         }
     }
 
-    /// Returns the losses since the start, by kind. A count of 0 is known to be 0.
+    /// Returns the number of losses since the start, by kind. A count of 0 means that nothing was
+    /// lost.
     pub fn losses(&self) -> Vec<Loss> {
         let mut losses = vec![
             Loss {
@@ -240,28 +243,29 @@ impl Tracer {
         losses
     }
 
-    /// Returns the cost of the programs since [`Tracer::attach`]; `None` while they have not run.
+    /// Returns the cost of the programs since [`Tracer::attach`]; `None` before their first timed
+    /// run.
     pub fn own_cost(&self) -> Option<OwnCost> {
         self.cpus.own_cost()
     }
 
-    /// Returns how many exits of this CPU's vCPU the host's kernel handled alone; `None` if
-    /// `kvm_exit` has not fired. Under kvm_pvm it never does.
+    /// Returns how many exits of this CPU's vCPU the host's kernel has handled alone; `None` if
+    /// `kvm_exit` has not fired. Under kvm_pvm, `kvm_exit` never fires.
     pub fn light_exits(&self, cpu: u32) -> Option<u64> {
         let seen = self.witnesses().kvm_exit && self.cpus.exits_fire(cpu);
         seen.then(|| self.counts.light(cpu))
     }
 
-    /// Returns how many exits of this CPU's vCPU went to the VMM; `None` if no probe shows such
-    /// exits.
+    /// Returns how many exits of this CPU's vCPU went to the VMM; `None` if no program observes
+    /// these exits.
     pub fn heavy_exits(&self, cpu: u32) -> Option<u64> {
         let seen = self.witnesses().kvm_run && self.measured.contains(&cpu);
         seen.then(|| self.counts.heavy(cpu))
     }
 
-    /// Returns the live interference counters of a measured CPU, for the thread that polls on it.
-    /// They count from [`Tracer::attach`] on. `None` if the probes of interrupts or threads are
-    /// missing, because then a counter that does not move would mean nothing.
+    /// Returns the live interference counters of a measured CPU, for the thread that polls on this
+    /// CPU. The counters begin at [`Tracer::attach`]. `None` if interrupts or threads are not
+    /// observed, because a counter that does not change would then mean nothing.
     pub fn interference_counter(&self, cpu: u32) -> Option<MappedInterferences> {
         let has = self.witnesses();
         let witnessed = has.irq && has.sched;
@@ -271,7 +275,7 @@ impl Tracer {
         MappedInterferences::new(Arc::clone(&self.cpus), cpu)
     }
 
-    /// Returns the steps of the current wake-up, for the periodic task of a measured CPU. `None` if
+    /// Returns the times of the current wake-up of the periodic task on a measured CPU. `None` if
     /// timers or switches are not observed.
     pub fn timer_steps(&self, cpu: u32) -> Option<MappedTimerSteps> {
         let has = self.witnesses();
@@ -282,7 +286,7 @@ impl Tracer {
         MappedTimerSteps::new(Arc::clone(&self.cpus), cpu)
     }
 
-    /// Returns the reader of observed threads ([`Scope::Observed`]), for use after the programs are
+    /// Returns the reader of observed threads ([`Scope::Observed`]). Call it after the programs are
     /// attached.
     pub fn observer(&self) -> Observer {
         Observer {
@@ -293,15 +297,16 @@ impl Tracer {
         }
     }
 
-    /// Returns this machine's own steal clock of a CPU in ns since boot, by the best source
-    /// ([`Tracer::probe_statuses`] names it); `None` if there is none.
+    /// Returns the steal time of a CPU of this machine since boot, in ns. It comes from the best
+    /// available source, which [`Tracer::probe_statuses`] names. `None` if there is no source.
     pub fn outer_steal_ns(&self, cpu: u32) -> Option<u64> {
         self.steal.read_ns(&self.object, cpu)
     }
 
-    /// Returns the same clock for the thread that polls on a measured CPU. A reading costs one
-    /// system call, and there is one reader per CPU. `None` if activities are not sampled with this
-    /// clock ([`Tracer::probe_statuses`] says why), or if this process may not open another file.
+    /// Returns a reader of the steal time for the thread that polls on a measured CPU. One reading
+    /// costs one system call, and each CPU has at most one reader. `None` if the programs do not
+    /// sample the steal clock ([`Tracer::probe_statuses`] names the reason). `None` also if this
+    /// process may not open another file.
     pub fn steal_reader(&self, cpu: u32) -> Option<OwnStealReader> {
         if !self.steal_sampled || !self.measured.contains(&cpu) {
             return None;
@@ -316,8 +321,8 @@ impl Tracer {
 }
 
 impl Drop for Tracer {
-    /// Ends the streams of all CPUs at once, before the programs go one by one. Otherwise events
-    /// would miss their partners, and be counted as lost.
+    /// Stops the event streams of all CPUs at once, before the programs are detached one by one.
+    /// Otherwise some events would be counted as lost, because only their begin was seen.
     fn drop(&mut self) {
         for cpu in self.cpus.all() {
             self.cpus.set_mode(cpu, Mode::VMNOISE_OFF);

@@ -1,4 +1,4 @@
-//! The groups of events that a tracer observes, and what is lost without the others.
+//! Groups of events that a tracer observes, and what the results lack without the other groups.
 
 use std::collections::BTreeMap;
 
@@ -8,7 +8,7 @@ use vmnoise_events::{ProbeStatus, Witnesses};
 use crate::log::quietly;
 use crate::probes::{Group, Kernel, Probe};
 
-/// The requested groups, and which of them are loaded and attached.
+/// The requested groups, with the information which of them are loaded and attached.
 #[derive(Debug)]
 pub(crate) struct Watched {
     groups: Vec<Group>,
@@ -19,7 +19,7 @@ pub(crate) struct Watched {
 }
 
 impl Watched {
-    /// Creates the list from the groups that are loaded.
+    /// Creates the list. `absent` has the groups that are not loaded, and why.
     pub(crate) fn new(
         groups: &[Group],
         absent: BTreeMap<Group, String>,
@@ -35,7 +35,7 @@ impl Watched {
         }
     }
 
-    /// Attaches the groups one by one: a group completely, or not at all.
+    /// Attaches the groups one by one. A group is attached completely, or not at all.
     pub(crate) fn attach(&mut self, object: &Object) -> Vec<Link> {
         let mut links: BTreeMap<Group, Vec<Link>> = BTreeMap::new();
         for program in object.progs_mut().filter(|program| program.autoload()) {
@@ -63,7 +63,7 @@ impl Watched {
         &self.absent
     }
 
-    /// Returns which events are seen. It does not cover steal time.
+    /// Returns which events are observed. The result does not cover steal time.
     pub(crate) fn witnesses(&self) -> Witnesses {
         let has = |group| self.groups.contains(&group) && !self.absent.contains_key(&group);
         Witnesses {
@@ -79,7 +79,7 @@ impl Watched {
         }
     }
 
-    /// Returns how each group is observed, and what is missing.
+    /// Returns the status of each group.
     pub(crate) fn probe_statuses(&self) -> impl Iterator<Item = (Group, ProbeStatus)> {
         self.groups.iter().map(|&group| {
             let absent = self.absent.get(&group).map(String::as_str);

@@ -22,7 +22,7 @@ pub(crate) use generated::types::{
     vmnoise_source as WireSource, vmnoise_steal as StealQuery, vmnoise_timer as WireTimer,
 };
 
-/// The BPF programs, compiled.
+/// The compiled BPF programs.
 pub(crate) static OBJECT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/noise.bpf.o"));
 
 const _: () = {

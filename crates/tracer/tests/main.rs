@@ -1,4 +1,5 @@
-//! The tracer on this machine: real events with known causes, and nothing left behind.
+//! Tests of the tracer on this machine: real events with known causes, and no remains in the
+//! kernel.
 #![allow(clippy::unwrap_used)] // A failed `unwrap` fails the test.
 
 mod root {

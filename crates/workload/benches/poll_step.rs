@@ -1,8 +1,10 @@
-//! Prints the cost of one step of the guest and of one step of a polling thread, next to a bare
-//! rdtsc loop on the same CPU of the host. It asserts nothing.
+//! Prints the cost of one iteration of the guest's polling loop and of a polling thread's loop. A
+//! bare rdtsc loop on the same CPU of the host is printed for comparison. The benchmark asserts
+//! nothing.
 //!
-//! Some TSCs advance in coarse steps (24 or 25 cycles every 10 ns on one EPYC). There the median
-//! shows nothing finer, but the mean of the lower 99 % does.
+//! Some TSCs advance in coarse increments (24 or 25 cycles every 10 ns on one EPYC). On such a TSC,
+//! the median is a multiple of the increment, but the mean of the lower 99 % has a finer
+//! resolution.
 //!
 //! `cargo bench -p vmnoise-workload --bench poll_step [-- CPU]`
 
@@ -28,7 +30,7 @@ fn main() {
 }
 
 fn bare_loop() -> Vec<u64> {
-    // Not zeros: their pages would fault in the loop.
+    // Not zeros: the first write to a page of zeros would fault in the loop.
     let mut deltas = vec![u64::MAX; 1 << 18];
     let mut last = tsc::now();
     for delta in &mut deltas {

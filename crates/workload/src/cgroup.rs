@@ -1,4 +1,4 @@
-//! The control group (cgroups(7), version 2) that polling threads run in.
+//! Control groups (cgroups(7), version 2) in which polling threads run.
 
 use std::fs;
 use std::io;
@@ -12,20 +12,20 @@ pub enum Error {
         "no cgroup2 is mounted, so there is no group `{0}`: `mount -t cgroup2 none /sys/fs/cgroup` as root, or run without -C"
     )]
     NotMounted(String),
-    /// The folder does not exist.
+    /// The folder of the control group does not exist.
     #[error("no control group {}; make it with mkdir, or name one that is there", .0.display())]
     NoSuchGroup(PathBuf),
-    /// The kernel refused.
+    /// The kernel refused a write to a file of the control group.
     #[error("cannot write {}: {}; {}", file.display(), io::Error::from_raw_os_error(*errno), remedy(*errno))]
     Refused {
-        /// The file written.
+        /// The file that vmnoise tried to write.
         file: PathBuf,
         /// The kernel's error number.
         errno: i32,
     },
 }
 
-/// Returns the remedy for the errors of Documentation/admin-guide/cgroup-v2.rst.
+/// Returns the remedy for an error number of Documentation/admin-guide/cgroup-v2.rst.
 fn remedy(errno: i32) -> &'static str {
     match errno {
         libc::EBUSY => {
@@ -69,13 +69,14 @@ impl Cgroup {
         }
     }
 
-    /// Returns whether the group takes single threads. Other groups take whole processes only.
+    /// Returns whether single threads can move to this group. Other groups accept only whole
+    /// processes.
     pub fn is_threaded(&self) -> bool {
         self.line("cgroup.type").as_deref() == Some("threaded")
     }
 
     /// Returns the CPUs that the members of the group may use, in the kernel's list format; `None`
-    /// without the cpuset controller.
+    /// if the group has no cpuset controller.
     pub fn cpus(&self) -> Option<String> {
         self.line("cpuset.cpus.effective")
     }
@@ -83,7 +84,7 @@ impl Cgroup {
     /// Moves the calling process with all its threads into the group.
     ///
     /// # Errors
-    /// [`Error::Refused`].
+    /// [`Error::Refused`] if the kernel refuses the move.
     pub fn admit_process(&self) -> Result<(), Error> {
         self.admit("cgroup.procs")
     }
@@ -96,7 +97,7 @@ impl Cgroup {
         self.admit("cgroup.threads")
     }
 
-    /// Writes "0", which means the calling process or thread.
+    /// Writes "0" to the file. The kernel takes it for the calling process or thread.
     fn admit(&self, file: &str) -> Result<(), Error> {
         let file = self.folder.join(file);
         fs::write(&file, "0").map_err(|error| Error::Refused {
@@ -111,7 +112,7 @@ impl Cgroup {
     }
 }
 
-/// Returns where cgroup2 is mounted, by the lines of /proc/mounts.
+/// Returns the mount point of cgroup2, given the text of /proc/mounts.
 fn mount_point(mounts: &str) -> Option<&Path> {
     mounts.lines().find_map(|line| {
         let mut words = line.split(' ').skip(1);

@@ -1,4 +1,4 @@
-//! SCHED_DEADLINE for the calling thread, and the reasons for which the kernel refuses it.
+//! Sets SCHED_DEADLINE for the calling thread, and finds the reason if the kernel refuses.
 
 use std::io;
 
@@ -7,8 +7,8 @@ use vmnoise_events::Policy;
 
 use crate::thread_error::{Error, policy_error};
 
-/// The first version of sched_attr of include/uapi/linux/sched/types.h. Every kernel with
-/// sched_setattr(2) accepts it.
+/// The first version of `sched_attr` in include/uapi/linux/sched/types.h. Every kernel with
+/// sched_setattr(2) accepts this version.
 #[repr(C)]
 struct SchedAttr {
     size: u32,
@@ -21,11 +21,12 @@ struct SchedAttr {
     period_ns: u64,
 }
 
-/// Gives the calling thread this budget in every period. The period is also the deadline.
+/// Gives the calling thread a CPU time budget of `runtime_ns` in every period. The period is also
+/// the deadline.
 ///
 /// # Errors
-/// [`Error::PolicyRefused`] without CAP_SYS_NICE, [`Error::DeadlineNeedsPartition`],
-/// [`Error::DeadlineOverbooked`], else [`Error::Policy`].
+/// [`Error::PolicyRefused`] without CAP_SYS_NICE, [`Error::DeadlineNeedsPartition`] on a shared
+/// CPU, [`Error::DeadlineOverbooked`] if the budget is too large, otherwise [`Error::Policy`].
 pub(crate) fn set(runtime_ns: u64, period_ns: u64) -> Result<(), Error> {
     let attributes = SchedAttr {
         size: size_of::<SchedAttr>() as u32,
@@ -44,8 +45,8 @@ pub(crate) fn set(runtime_ns: u64, period_ns: u64) -> Result<(), Error> {
     }
     let error = io::Error::last_os_error();
     Err(match (error.raw_os_error(), only_cpu()) {
-        // kernel/sched/syscalls.c: EPERM without the right, and also if the root domain has a CPU
-        // outside the affinity.
+        // kernel/sched/syscalls.c returns EPERM without CAP_SYS_NICE. It also returns EPERM if the
+        // root domain has a CPU outside the thread's affinity.
         (Some(libc::EPERM), Some(cpu)) if may_set_policies() => {
             Error::DeadlineNeedsPartition { cpu }
         }
@@ -63,7 +64,7 @@ pub(crate) fn set(runtime_ns: u64, period_ns: u64) -> Result<(), Error> {
     })
 }
 
-/// Returns the CPU of a pinned thread.
+/// Returns the CPU to which the calling thread is pinned; `None` if it may use several CPUs.
 fn only_cpu() -> Option<u32> {
     let affinity = sched_getaffinity(None).ok()?;
     let mut cpus = (0..CpuSet::MAX_CPU).filter(|&cpu| affinity.is_set(cpu));

@@ -1,4 +1,4 @@
-//! Limits how deep CPUs sleep while they are measured. The limits end when these values are
+//! Limits the idle states of CPUs while these CPUs are measured. A limit ends when its value is
 //! dropped.
 
 use std::fs::{self, File, OpenOptions};
@@ -7,27 +7,27 @@ use std::path::{Path, PathBuf};
 
 use crate::keeper::Keeper;
 
-/// The file in which processes request a latency (Documentation/power/pm_qos_interface.rst).
+/// File with which a process requests a wake-up latency (Documentation/power/pm_qos_interface.rst).
 const DMA_LATENCY: &str = "/dev/cpu_dma_latency";
 
-/// Reasons why idle CPUs cannot be limited.
+/// Reasons why the idle states of CPUs cannot be limited.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Error {
-    /// The kernel refused a file.
+    /// The kernel refused a write to a file.
     #[error("cannot write {}: {}; run as root, on a kernel that has it", file.display(), io::Error::from_raw_os_error(*errno))]
     Refused {
-        /// The file.
+        /// The file that vmnoise tried to write.
         file: PathBuf,
         /// The kernel's error number.
         errno: i32,
     },
-    /// No process could be started that switches the idle states on again.
+    /// vmnoise could not start the process that switches the idle states on again.
     #[error("cannot start /bin/sh, which switches idle states on again if vmnoise is killed: {}", io::Error::from_raw_os_error(*errno))]
     Keeper {
         /// The kernel's error number.
         errno: i32,
     },
-    /// No idle state can be switched off.
+    /// This CPU has no idle state that can be switched off.
     #[error(
         "CPU {0} has no idle states to switch off in /sys (in a guest the host has them): leave out --deepest-idle-state"
     )]
@@ -41,14 +41,15 @@ fn refused(file: &Path, error: &io::Error) -> Error {
     }
 }
 
-/// A latency limit on the wake-ups of all CPUs, while this value lives.
+/// Limit of the wake-up latency of all idle CPUs. The limit holds while this value lives.
 #[derive(Debug)]
 pub struct DmaLatencyRequest {
     _held: File,
 }
 
 impl DmaLatencyRequest {
-    /// Requests a latency in microseconds. With 0, CPUs do not sleep at all.
+    /// Requests a wake-up latency of at most `us` microseconds. With 0, idle CPUs do not sleep at
+    /// all.
     ///
     /// # Errors
     /// [`Error::Refused`].
@@ -62,19 +63,20 @@ impl DmaLatencyRequest {
     }
 }
 
-/// Idle states that are switched off while this value lives. They are switched on again also after
-/// SIGKILL.
+/// Idle states that are switched off while this value lives. A helper process switches them on
+/// again even after SIGKILL.
 #[derive(Debug)]
 pub struct IdleStates {
     _keeper: Keeper,
 }
 
 impl IdleStates {
-    /// Switches off every state of these CPUs that is deeper than `deepest`; -1: all states. States
-    /// that are already off stay off afterwards.
+    /// Switches off every idle state of these CPUs whose number is greater than `deepest`; -1
+    /// switches off all states. States that were already off stay off after the drop.
     ///
     /// # Errors
-    /// The obstacle. Then no state stays switched off.
+    /// If a file could not be written, a CPU has no such state, or the helper did not start. In
+    /// these cases no state stays switched off.
     pub fn limit(cpus: &[u32], deepest: i32) -> Result<IdleStates, Error> {
         IdleStates::limit_below(Path::new("/sys/devices/system/cpu"), cpus, deepest)
     }
@@ -90,7 +92,8 @@ impl IdleStates {
                 |file: &PathBuf| fs::read_to_string(file).is_ok_and(|text| text.trim() == "0");
             files.extend(deeper.map(|path| path.join("disable")).filter(is_on));
         }
-        // Before the first state is off: this process may be killed at any time.
+        // The helper starts before the first state is switched off, because this process may be
+        // killed at any time.
         let keeper = Keeper::of(&files).map_err(|error| Error::Keeper {
             errno: error.raw_os_error().unwrap_or(0),
         })?;
@@ -101,7 +104,7 @@ impl IdleStates {
     }
 }
 
-/// Returns the number of a state, from the name of its folder.
+/// Returns the number of an idle state, given the path of its folder; `None` for other folders.
 fn depth(path: &Path) -> Option<i32> {
     let name = path.file_name()?.to_str()?;
     name.strip_prefix("state")?.parse().ok()
@@ -144,7 +147,7 @@ mod tests {
         fs::remove_dir_all(root).unwrap();
     }
 
-    /// Name of the variable with the folder for the process of the test below.
+    /// Name of the environment variable that tells the test process below which folder to use.
     const ROOT: &str = "VMNOISE_IDLE_ROOT";
 
     #[test]
@@ -172,7 +175,8 @@ mod tests {
         fs::remove_dir_all(root).unwrap();
     }
 
-    /// The process of the test above. Without the variable it does nothing.
+    /// The test process that the test above starts. Without the environment variable it does
+    /// nothing.
     #[test]
     fn holds_them_off_if_it_is_told_to() {
         if let Some(root) = std::env::var_os(ROOT) {

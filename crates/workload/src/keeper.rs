@@ -1,27 +1,27 @@
-//! A helper process that restores settings of the machine when this process is gone, however it
-//! ended.
+//! Helper process that restores settings of the machine after this process has ended in any way.
 
 use std::io;
 use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
 use std::process::{Child, ChildStdin, Command, Stdio};
 
-/// Reads until the other end of its pipe is closed, which the kernel also does for a killed
-/// process. Then it writes 0 to each file. Signals that end a terminal's programs do not end it.
+/// Script of the helper. It reads until the other end of its pipe is closed. The kernel also closes
+/// this end if this process is killed. The helper then writes 0 to each file. It ignores the
+/// signals with which a terminal ends programs.
 const SCRIPT: &str = "trap '' HUP INT TERM QUIT; cat >/dev/null; \
                       for file; do echo 0 >\"$file\" 2>/dev/null; done";
 
-/// A child process that switches these files back when the keeper is dropped, or when this process
-/// ends in any way.
+/// Child process that writes 0 to files. It does so when the keeper is dropped, or when this
+/// process ends in any way.
 #[derive(Debug)]
 pub(crate) struct Keeper {
     child: Child,
-    /// Our end of the pipe; no other process has it.
+    /// This process's end of the pipe. No other process holds this end.
     until: Option<ChildStdin>,
 }
 
 impl Keeper {
-    /// Begins to watch over files that now hold 0.
+    /// Starts the child process for these files, which must contain 0 now.
     ///
     /// # Errors
     /// If no process can be started.
@@ -32,7 +32,7 @@ impl Keeper {
             .stdin(Stdio::piped())
             .stdout(Stdio::null())
             .stderr(Stdio::null())
-            // Ctrl-C and a hang-up reach the whole process group of the terminal.
+            // Ctrl-C and a hang-up reach all processes in the process group of the terminal.
             .process_group(0)
             .spawn()?;
         let until = child.stdin.take();
@@ -43,7 +43,7 @@ impl Keeper {
 impl Drop for Keeper {
     fn drop(&mut self) {
         drop(self.until.take());
-        // Waits, so that the machine is restored before anything else runs.
+        // Wait, so that the settings are restored before this process continues.
         let _ = self.child.wait();
     }
 }

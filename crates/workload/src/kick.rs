@@ -1,29 +1,29 @@
-//! Wakes a thread from its guest, or from its sleep.
+//! Interrupts a thread that runs a guest or sleeps.
 
 use std::ptr;
 use std::sync::Once;
 
-/// Makes the thread's KVM_RUN, or its next sleep, return with EINTR.
+/// Makes the current KVM_RUN or sleep of a thread return with EINTR.
 ///
-/// A kick that arrives just before KVM_RUN is lost. So kick again until the thread has ended.
+/// A signal that arrives just before KVM_RUN or the sleep has no effect. So call this function
+/// again until the thread has ended.
 pub fn kick(tid: u32) {
     static HANDLER: Once = Once::new();
     HANDLER.call_once(install_handler);
-    // SAFETY: tgkill(2) takes plain numbers. The thread is one of ours. For a thread that has ended
-    // meanwhile it fails with ESRCH.
+    // SAFETY: tgkill(2) takes plain numbers, and the thread is one of this process. If the thread
+    // has already ended, the call fails with ESRCH.
     unsafe { libc::syscall(libc::SYS_tgkill, libc::getpid(), tid, signal()) };
 }
 
-/// Returns the first real-time signal that libc leaves to programs.
+/// Returns the number of the first real-time signal that libc leaves to programs.
 fn signal() -> libc::c_int {
     libc::SIGRTMIN()
 }
 
 fn install_handler() {
     extern "C" fn only_interrupt(_: libc::c_int) {}
-    // SAFETY: an all-zero sigaction is valid: no flags (so that system calls are
-    // not restarted) and an empty mask. The handler does nothing, which is
-    // async-signal-safe.
+    // SAFETY: an all-zero sigaction is valid. It has no flags, so system calls are not restarted,
+    // and an empty mask. The handler does nothing, which is async-signal-safe.
     unsafe {
         let mut action: libc::sigaction = std::mem::zeroed();
         action.sa_sigaction = only_interrupt as *const () as libc::sighandler_t;
@@ -48,7 +48,7 @@ mod tests {
             let tid = Arc::clone(&tid);
             move || {
                 tid.store(crate::thread::tid(), Ordering::Release);
-                // SAFETY: waits for no descriptor; ends by time or by signal.
+                // SAFETY: the call waits for no descriptor. It ends after a time or by a signal.
                 unsafe { libc::poll(ptr::null_mut(), 0, 60_000) }
             }
         });

@@ -1,29 +1,30 @@
 //! Limits how long measuring threads may continue without supervision.
 //!
-//! A thread that polls with a real-time policy ends only because another thread asks it to. If the
-//! other thread hangs (its terminal takes nothing, its disk is gone, a debugger holds it), a CPU
-//! would be lost for ever. So threads work on a lease. The thread that drains them renews it, and
-//! they sleep while it has run out.
+//! A thread that polls with a real-time policy ends only when another thread asks it to. That other
+//! thread may hang: its terminal accepts no output, its disk is gone, or a debugger stops it. The
+//! polling thread would then occupy a CPU for ever. So each polling thread has a lease. The thread
+//! that drains the records renews the lease, and polling threads sleep while their lease has
+//! expired.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use crate::tsc;
 
-/// Interval at which a thread without a lease checks for a new lease.
+/// Interval at which a thread with an expired lease checks whether the lease was renewed.
 const LOOK: Duration = Duration::from_millis(20);
 
-/// The lease of all threads of one workload, on the host's TSC.
+/// Lease that all threads of one workload share. Times are readings of the host's TSC.
 #[derive(Debug)]
 pub(crate) struct Lease {
-    /// Time until which the threads may work.
+    /// Reading of the TSC until which the threads may measure.
     until_tsc: AtomicU64,
-    /// Time from which on the threads must end.
+    /// Reading of the TSC from which on the threads must end.
     end_tsc: AtomicU64,
 }
 
 impl Default for Lease {
-    /// Returns a lease that does not run out without a renewal.
+    /// Returns a lease that never expires.
     fn default() -> Lease {
         Lease {
             until_tsc: AtomicU64::new(u64::MAX),
@@ -33,28 +34,30 @@ impl Default for Lease {
 }
 
 impl Lease {
-    /// Moves the end.
+    /// Sets the time at which the threads must end.
     pub fn end_at(&self, end_tsc: u64) {
         self.end_tsc.store(end_tsc, Ordering::Release);
     }
 
-    /// Moves the time until which the threads may work.
+    /// Sets the time until which the threads may measure.
     pub fn renew(&self, until_tsc: u64) {
         self.until_tsc.store(until_tsc, Ordering::Release);
     }
 
-    /// Returns the end.
+    /// Returns the time at which the threads must end.
     pub fn end_tsc(&self) -> u64 {
         self.end_tsc.load(Ordering::Acquire)
     }
 
-    /// Returns when a thread has to stop working, to end or to wait.
+    /// Returns the time at which a thread must stop measuring, either to end or to wait for a
+    /// renewal.
     pub fn deadline_tsc(&self) -> u64 {
         self.end_tsc().min(self.until_tsc.load(Ordering::Acquire))
     }
 
-    /// Sleeps until the lease is renewed. Returns false if the end has come. For a thread at its
-    /// deadline.
+    /// Sleeps until the lease is renewed or the threads must end. Returns `true` if the lease is
+    /// valid and `false` if the thread must end. A thread calls this function when its deadline has
+    /// passed.
     pub fn goes_on(&self) -> bool {
         loop {
             let now_tsc = tsc::now();

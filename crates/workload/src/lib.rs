@@ -1,9 +1,9 @@
-//! The workloads: the microVM and the polling threads, which measure gaps, and the periodic tasks,
-//! which measure how late they wake up.
+//! Workloads that measure. The microVM and the polling threads measure gaps. The periodic tasks
+//! measure how late they wake up.
 //!
-//! [`Workload`] is the interface of all of them. [`Workers`] has what their threads have in common,
-//! and `SharedState` has the differences: each kind has a folder. The rest is what a measuring
-//! thread needs for the TSC, the scheduler and idle CPUs.
+//! [`RunningWorkload`] is the interface of all workloads. [`Workers`] manages the threads of a
+//! workload. Each kind of workload has its own folder, and implements `SharedState` for its
+//! threads. The other modules help measuring threads to use the TSC, the scheduler and idle CPUs.
 
 #[cfg(not(target_arch = "x86_64"))]
 compile_error!("the microVM's guest program and the TSC exist on x86-64 only");

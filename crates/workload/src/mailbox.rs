@@ -1,97 +1,101 @@
-//! The memory that a measuring thread or a guest shares with the host: the host's settings, the
-//! published counters, and the ring of records.
+//! Memory that a measuring thread or a guest shares with the draining thread of the host. It
+//! contains the host's settings, the counters that the measuring side publishes, and the indexes of
+//! the ring of records.
 //!
-//! Each side owns whole cache lines. So no store of the host takes a line from the polling side, or
-//! the other way round. Every field has one writer.
+//! Each side writes only to cache lines of its own. So a store of one side never takes a line that
+//! the other side writes. Every field has exactly one writer.
 
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use vmnoise_events::{CpuTally, Gap};
 
-/// Number of records in one ring. At the shortest sensible threshold (1 µs) a drain may be 30 ms
-/// late before a record is dropped. A power of two.
+/// Number of records in one ring, a power of two. At the shortest sensible threshold (1 µs), the
+/// draining thread may be 30 ms late before a record is dropped.
 pub const RING_RECORDS: usize = 1 << 15;
-/// Size of one ring in bytes: exactly one large page of the guest.
+/// Size of one ring in bytes. A ring fills exactly one large page of the guest.
 pub const RING_BYTES: usize = RING_RECORDS * size_of::<GapRecord>();
-/// Number of words of one record.
+/// Number of 64-bit words in one record.
 pub const RECORD_WORDS: usize = size_of::<GapRecord>() / size_of::<u64>();
 
-/// Writing one record takes a few hundred cycles, or a few thousand if the caches are cold. If it
-/// takes longer than this, something took the CPU meanwhile.
+/// Minimum of the time, in TSC cycles, above which the recording of a gap counts as interrupted.
+/// Recording a gap takes a few hundred cycles, or a few thousand if the caches are cold.
 const MIN_BLIND_LIMIT_TSC: u64 = 10_000;
 
-/// Shortest hole that may hold steal time or a wait. A hypervisor, or another thread, that takes
-/// the CPU away and gives it back switches twice, which takes longer.
+/// Shortest time between two readings, in TSC cycles, that may contain steal time or run delay. If
+/// a hypervisor or another thread takes the CPU and gives it back, two switches are necessary,
+/// which take longer.
 const LOOK_TSC: u64 = 4_000;
 
-/// How often blind time and span are read again until they are consistent.
+/// Maximum number of attempts to read consistent values of the blind time and the measured time.
 const RUNTIME_TRIES: usize = 100;
 
-/// One gap, as the guest or the polling thread wrote it. Times are by the clock of the writer. The
-/// record fills one cache line.
+/// One gap, as the guest or the polling thread wrote it. Times are readings of the writer's clock.
+/// A record fills one cache line.
 #[derive(Debug, Default)]
 #[repr(C, align(64))]
 pub struct GapRecord {
     pub start_tsc: AtomicU64,
     pub end_tsc: AtomicU64,
-    /// Advance of the steal clock in the gap.
+    /// Advance of the steal clock in the gap, in nanoseconds.
     pub steal_ns: AtomicU64,
-    /// Advance of the steal page's version in the gap.
+    /// Advance of the steal page's version in the gap. Each update of the page advances it by two.
     pub version_moves: AtomicU64,
     pub light_exits: AtomicU64,
     pub heavy_exits: AtomicU64,
-    /// Interferences that began in the gap; only a polling thread counts them.
+    /// Number of interferences that began in the gap. Only a polling thread writes this field.
     pub interference: AtomicU64,
-    /// How long the thread waited for its CPU in the gap; only a polling thread can read this.
+    /// Run delay of the thread in the gap, in nanoseconds. Only a polling thread writes this field.
     pub run_delay_ns: AtomicU64,
 }
 
-/// Written by the host before the guest or the thread runs. Only the deadline may change later.
+/// Settings for the guest or the thread. The host writes them before the guest or the thread runs;
+/// later it may change only the deadline.
 #[derive(Debug, Default)]
 #[repr(C, align(64))]
 pub struct Control {
     pub command: AtomicU32,
-    /// The exit that `Command::Exercise` makes.
+    /// Number of the exit that the guest makes for the command `GuestCommand::Exercise`.
     pub exercise: AtomicU32,
-    /// Time at which the measurement ends, on the clock of the guest or the thread: it ends at the
-    /// first reading at or after this time.
+    /// Time at which the measurement ends, by the clock of the guest or the thread. The measurement
+    /// ends at the first reading at or after this time.
     pub deadline_tsc: AtomicU64,
-    /// Shortest gap that is recorded.
+    /// Minimum length of a recorded gap, in TSC cycles.
     pub threshold_tsc: AtomicU64,
-    /// Shortest hole after which the other clocks are read. Their advance in a hole that is no gap
-    /// belongs to no gap.
+    /// Minimum time between two readings, in TSC cycles, after which the other clocks are read. If
+    /// this time is shorter than a gap, the advance of the other clocks is discarded.
     pub look_tsc: AtomicU64,
-    /// Longest usual time to write a record, in cycles. If writing takes longer, something
-    /// disturbed the writing.
+    /// Longest usual time to record a gap, in TSC cycles. If recording takes longer, the time
+    /// counts as another gap.
     pub blind_limit_tsc: AtomicU64,
-    /// Guest address of this CPU's slot of exit counts.
+    /// Guest address of the exit counts of the vCPU's host CPU.
     pub exit_counts: AtomicU64,
-    /// A guest address without memory.
+    /// Guest address without memory behind it. A read of this address causes an MMIO exit.
     pub unbacked: AtomicU64,
-    /// Time from the moment at which `Command::Timers` arms a timer until the timer is due, in
-    /// cycles.
+    /// Time between the arming of a timer and its expiry for the timer program, in TSC cycles.
     pub interval_tsc: AtomicU64,
 }
 
-/// Written by the guest or the thread at every step, read by the host now and then.
+/// Latest reading of the clock. The guest or the thread writes it after every reading, and the host
+/// reads it now and then.
 #[derive(Debug, Default)]
 #[repr(C, align(64))]
 pub struct Heartbeat {
     pub last_tsc: AtomicU64,
 }
 
-/// Written by the guest or the thread at the start and at each gap.
+/// Counters that the guest or the thread writes at the start and at each gap.
 #[derive(Debug, Default)]
 #[repr(C, align(128))]
 pub struct Counters {
     pub first_tsc: AtomicU64,
-    /// Number of records ever written.
+    /// Number of records written since the start.
     pub head: AtomicU64,
-    /// Number of records that found the ring full.
+    /// Number of records that were dropped because the ring was full.
     pub dropped: AtomicU64,
-    /// Time in which nothing was measured: while records were written, or in a pause.
+    /// Time in which nothing was measured, in TSC cycles: while gaps were recorded, and during
+    /// pauses.
     pub blind_tsc: AtomicU64,
-    /// Number of readings that were earlier than the reading before.
+    /// Number of readings of the clock that were earlier than the previous reading.
     pub steps_back: AtomicU64,
     pub first_steal_ns: AtomicU64,
     pub first_version: AtomicU32,
@@ -99,20 +103,20 @@ pub struct Counters {
     pub seen_steal_ns: AtomicU64,
     pub seen_light: AtomicU64,
     pub seen_heavy: AtomicU64,
-    /// Result of `Command::Stamp`.
+    /// Reading of the clock that the guest stored for the stamp command.
     pub stamp_tsc: AtomicU64,
 }
 
-/// Written by the host: number of records ever taken out.
+/// Counter that the host writes: number of records that it has taken out of the ring.
 #[derive(Debug, Default)]
 #[repr(C, align(64))]
 pub struct DrainedRecords {
     pub tail: AtomicU64,
 }
 
-/// `struct kvm_steal_time` of the kernel's Documentation/virt/kvm/x86/msr.rst. The hypervisor
-/// writes it, or a polling thread after each reading of its own steal clock. The version is odd
-/// during an update.
+/// Steal page: `struct kvm_steal_time` of the kernel's Documentation/virt/kvm/x86/msr.rst. For a
+/// guest, the hypervisor writes the page. A polling thread writes it itself after each reading of
+/// its steal clock. The version is odd during an update.
 #[derive(Debug, Default)]
 #[repr(C, align(64))]
 pub struct StealPage {
@@ -121,8 +125,8 @@ pub struct StealPage {
     rest: [u32; 13],
 }
 
-/// Memory that one guest or one thread shares with this process. It contains only zeros before the
-/// first command.
+/// Memory that one guest or one thread shares with this process. All of it is 0 before the first
+/// command.
 #[derive(Debug, Default)]
 #[repr(C, align(4096))]
 pub struct Mailbox {
@@ -131,24 +135,24 @@ pub struct Mailbox {
     pub counters: Counters,
     pub drained: DrainedRecords,
     pub steal: StealPage,
-    /// Place for a record that did not fit into the full ring.
+    /// Memory for the writer's record when the ring is full. Nobody reads this record.
     pub spill: GapRecord,
-    /// Replaces the exit counts if the host has none: always zero.
+    /// Exit counts for a guest whose host counts no exits. They are always 0.
     pub no_exit_counts: [u64; 16],
 }
 
-/// The clocks that a guest or a thread can read, in addition to the TSC.
+/// Clocks and counters that a guest or a thread can read, in addition to the TSC.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct SharedPage {
     pub steal_clock: bool,
-    /// Whether the steal clock also counts how often the vCPU came back.
+    /// Whether the steal clock also counts how often the hypervisor reloaded the vCPU.
     pub reloads: bool,
     pub interference: bool,
-    /// Whether the thread can read how long it waited for its CPU.
+    /// Whether the thread can read its run delay.
     pub run_delay: bool,
 }
 
-/// Counts that a polling thread reads after a gap, in addition to the clock.
+/// Counts that a polling thread reads after a gap, in addition to the TSC.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct GapCounts {
     pub stolen: Stolen,
@@ -156,22 +160,22 @@ pub struct GapCounts {
     pub run_delay_ns: u64,
 }
 
-/// Advance of the steal clock since the reading before.
+/// Advance of the steal clock since the previous reading.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Stolen {
     pub steal_ns: u64,
-    /// Two for each update of the page.
+    /// Advance of the version, which is two for each update of the page.
     pub version_moves: u32,
 }
 
-/// Adds to a counter that only the caller writes. This is cheaper than an atomic add.
+/// Adds to a counter that only the caller writes. Such an add is cheaper than an atomic add.
 pub fn add(counter: &AtomicU64, more: u64) {
     let sum = counter.load(Ordering::Relaxed).wrapping_add(more);
     counter.store(sum, Ordering::Relaxed);
 }
 
 impl GapRecord {
-    /// Returns the record's memory, for other data than a gap.
+    /// Returns the memory of the record as words, for data that are not a gap.
     pub fn words(&self) -> [u64; RECORD_WORDS] {
         self.memory().map(|word| word.load(Ordering::Relaxed))
     }
@@ -196,7 +200,7 @@ impl GapRecord {
         ]
     }
 
-    /// Returns the gap of this CPU, on the clock of the recording side.
+    /// Returns the recorded gap. Its times are readings of the writer's clock.
     pub fn gap(&self, cpu: u32, known: SharedPage) -> Gap {
         let read = |field: &AtomicU64| field.load(Ordering::Relaxed);
         let count = |field| u32::try_from(read(field)).unwrap_or(u32::MAX);
@@ -205,7 +209,7 @@ impl GapRecord {
             start_tsc: read(&self.start_tsc),
             end_tsc: read(&self.end_tsc),
             steal_ns: read(&self.steal_ns),
-            // Each update of the page moves its version by two.
+            // Each update of the steal page advances its version by two.
             reloads: count(&self.version_moves) / 2,
             light_exits: count(&self.light_exits),
             heavy_exits: count(&self.heavy_exits),
@@ -216,7 +220,8 @@ impl GapRecord {
 }
 
 impl Mailbox {
-    /// Sets the shortest gap that is recorded. Call this function before the start.
+    /// Sets the minimum length of a recorded gap, in TSC cycles. Call this function before the
+    /// start.
     pub fn set_threshold(&self, threshold_tsc: u64) {
         let blind_limit_tsc = threshold_tsc.max(MIN_BLIND_LIMIT_TSC);
         self.control
@@ -230,7 +235,8 @@ impl Mailbox {
             .store(threshold_tsc.min(LOOK_TSC), Ordering::Relaxed);
     }
 
-    /// Reads no other clock after holes that are no gaps, because there is none.
+    /// Disables the reading of other clocks after times that are shorter than a gap. Call this
+    /// function if the thread has no other clocks.
     pub fn overlook_short_holes(&self) {
         let threshold_tsc = self.control.threshold_tsc.load(Ordering::Relaxed);
         self.control
@@ -238,36 +244,37 @@ impl Mailbox {
             .store(threshold_tsc, Ordering::Relaxed);
     }
 
-    /// Sets when measuring ends, on the clock of the guest or the thread. It takes effect at the
-    /// next reading.
+    /// Sets the time at which measuring ends, by the clock of the guest or the thread. The new time
+    /// takes effect at the next reading.
     pub fn set_deadline(&self, guest_tsc: u64) {
         self.control
             .deadline_tsc
             .store(guest_tsc, Ordering::Release);
     }
 
-    /// Notes that a thread begins to measure. A guest does the same in its own program.
+    /// Stores the first reading of a thread that begins to measure. A guest does the same in its
+    /// own program.
     pub fn start(&self, now_tsc: u64) {
         self.alive(now_tsc);
         self.counters.first_tsc.store(now_tsc, Ordering::Release);
     }
 
-    /// Notes that a thread still measures.
+    /// Stores the latest reading of a thread that measures.
     #[inline(always)]
     pub fn alive(&self, now_tsc: u64) {
         self.heartbeat.last_tsc.store(now_tsc, Ordering::Release);
     }
 
-    /// Notes that a thread measures again. The time since the thread's last reading counts as not
-    /// observed.
+    /// Stores the first reading of a thread that measures again. The time since the thread's last
+    /// reading counts as blind time.
     pub fn go_on(&self, now_tsc: u64) {
         let last_tsc = self.heartbeat.last_tsc.load(Ordering::Relaxed);
         add(&self.counters.blind_tsc, now_tsc.saturating_sub(last_tsc));
         self.alive(now_tsc);
     }
 
-    /// Puts one gap of a polling thread into `ring`, or counts it as dropped if there is no room. A
-    /// guest does the same in its own program.
+    /// Appends one gap of a polling thread to `ring`, or counts it as dropped if the ring is full.
+    /// A guest does the same in its own program.
     pub fn record(&self, ring: &[GapRecord], (start_tsc, end_tsc): (u64, u64), counts: GapCounts) {
         let GapCounts {
             stolen,
@@ -285,8 +292,8 @@ impl Mailbox {
         });
     }
 
-    /// Fills the next slot of `ring`, or counts the record as dropped if there is no room. The
-    /// ring's length is a power of two.
+    /// Fills the next record of `ring` with `fill`, or counts the record as dropped if the ring is
+    /// full. The length of `ring` must be a power of two.
     pub fn push<R>(&self, ring: &[R], fill: impl FnOnce(&R)) {
         let counters = &self.counters;
         let head = counters.head.load(Ordering::Relaxed);
@@ -298,14 +305,15 @@ impl Mailbox {
         counters.head.store(head.wrapping_add(1), Ordering::Release);
     }
 
-    /// Takes every record out of `ring`, oldest first.
+    /// Takes all records out of `ring` and passes them to `sink`, oldest first.
     pub fn drain<R>(&self, ring: &[R], mut sink: impl FnMut(&R)) {
         let head = self.counters.head.load(Ordering::Acquire);
         let mut tail = self.drained.tail.load(Ordering::Relaxed);
         while tail != head {
             sink(&ring[tail as usize & (ring.len() - 1)]);
             tail = tail.wrapping_add(1);
-            // Released one by one, so that the guest has room while the rest is read.
+            // Each record is released separately, so that the guest can reuse it while the others
+            // are read.
             self.drained.tail.store(tail, Ordering::Release);
         }
     }
@@ -315,7 +323,7 @@ impl Mailbox {
         of(&self.counters).load(Ordering::Acquire)
     }
 
-    /// Returns the counts of this CPU so far, on the clock of the counting side.
+    /// Returns the counters of this CPU so far. Times are readings of the measuring side's clock.
     pub fn tally(&self, cpu: u32, known: SharedPage) -> CpuTally {
         let stolen = known.steal_clock.then(|| self.stolen());
         let (blind_tsc, span_tsc) = self.runtime();
@@ -331,9 +339,11 @@ impl Mailbox {
         }
     }
 
-    /// Returns blind time and span from the same moment. Otherwise a whole pause could lie between
-    /// the two readings. If every step is a gap, blind time never stands still. Then the last try
-    /// is off by the time of writing one record.
+    /// Returns the blind time, and the first and the latest reading, from the same moment.
+    /// Otherwise a whole pause could lie between these readings.
+    ///
+    /// If every reading ends a gap, the blind time changes all the time. Then the result of the
+    /// last attempt is wrong by at most the time of recording one gap.
     fn runtime(&self) -> (u64, Option<(u64, u64)>) {
         let mut blind_tsc = self.count(|counters| &counters.blind_tsc);
         let mut span_tsc = None;
@@ -348,17 +358,18 @@ impl Mailbox {
         (blind_tsc, span_tsc)
     }
 
-    /// Returns the first and the latest reading of the clock, if there is one.
+    /// Returns the first and the latest reading of the clock; `None` before the first reading.
     fn span_tsc(&self) -> Option<(u64, u64)> {
-        // The first reading is stored after the latest one.
+        // The writer stores the first reading after the latest reading.
         let first = self.counters.first_tsc.load(Ordering::Acquire);
         (first != 0).then(|| (first, self.heartbeat.last_tsc.load(Ordering::Acquire)))
     }
 
-    /// Returns the advance of the steal clock and the number of reloads since the start.
+    /// Returns the advance of the steal clock in nanoseconds, and the number of reloads, since the
+    /// start.
     ///
-    /// The host needs no version protocol. It does not need two fields of the same update, and an
-    /// aligned u64 is never torn.
+    /// The host need not check the version for updates in progress. The two values may come from
+    /// different updates, and an aligned u64 is always read as a whole.
     fn stolen(&self) -> (u64, u64) {
         if self.span_tsc().is_none() {
             return (0, 0);

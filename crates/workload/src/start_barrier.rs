@@ -1,4 +1,4 @@
-//! The barrier at which all threads of a workload wait, so that they start together.
+//! Barrier at which all threads of a workload wait, so that they start together.
 
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
@@ -10,7 +10,7 @@ enum State {
     Closed,
 }
 
-/// One barrier for all threads of one workload.
+/// Barrier that all threads of one workload share.
 #[derive(Debug, Default)]
 pub struct StartBarrier {
     state: Mutex<State>,
@@ -18,7 +18,8 @@ pub struct StartBarrier {
 }
 
 impl StartBarrier {
-    /// Blocks until the barrier opens. Returns false if the threads must end instead.
+    /// Blocks until the barrier is opened or closed. Returns `true` if the thread must start, and
+    /// `false` if it must end.
     pub fn wait(&self) -> bool {
         let waiting = self
             .changed
@@ -31,12 +32,13 @@ impl StartBarrier {
         self.change(State::Open);
     }
 
-    /// Ends all threads that wait at the barrier now or later.
+    /// Ends all threads that wait at the barrier now or will wait later.
     pub fn close(&self) {
         self.change(State::Closed);
     }
 
-    /// Returns whether [`StartBarrier::open`] was called, and not [`StartBarrier::close`] since.
+    /// Returns whether [`StartBarrier::open`] was called and [`StartBarrier::close`] was not called
+    /// after it.
     pub fn is_open(&self) -> bool {
         *self.state() == State::Open
     }

@@ -10,10 +10,10 @@ use crate::deadline;
 pub use crate::thread_error::Error;
 use crate::thread_error::policy_error;
 
-/// Lets the calling thread run only on `cpus`.
+/// Allows the calling thread to run only on `cpus`.
 ///
 /// # Errors
-/// [`Error::NoSuchCpu`] and [`Error::Pin`]. The thread then stays where it was.
+/// [`Error::NoSuchCpu`] and [`Error::Pin`]. In both cases the thread's affinity stays as before.
 pub fn pin(cpus: &[u32]) -> Result<(), Error> {
     let mut set = CpuSet::new();
     for &cpu in cpus {
@@ -30,12 +30,12 @@ pub fn pin(cpus: &[u32]) -> Result<(), Error> {
     })
 }
 
-/// Checks that a thread is still pinned to this CPU. The kernel changes the thread's affinity when
-/// the CPU goes offline or leaves the cpuset (cpuset(7)). A thread that has ended counts as still
+/// Checks that a thread is still pinned to this CPU. The kernel changes the affinity of a thread
+/// when its CPU goes offline or leaves the cpuset (cpuset(7)). A thread that has ended counts as
 /// pinned.
 ///
 /// # Errors
-/// [`Error::Unpinned`].
+/// [`Error::Unpinned`] if the thread may run on another CPU.
 pub fn still_pinned(tid: u32, cpu: u32) -> Result<(), Error> {
     let Ok(allowed) = sched_getaffinity(Pid::from_raw(tid.cast_signed())) else {
         return Ok(());
@@ -51,8 +51,8 @@ pub fn still_pinned(tid: u32, cpu: u32) -> Result<(), Error> {
 /// sets its nice value (setpriority(2)). [`Policy::Deadline`] uses sched_setattr(2).
 ///
 /// # Errors
-/// [`Error::PolicyRefused`] without the right, else [`Error::Policy`] or one of the two errors of a
-/// deadline.
+/// [`Error::PolicyRefused`] if a right is missing, [`Error::DeadlineNeedsPartition`] or
+/// [`Error::DeadlineOverbooked`] for a deadline, otherwise [`Error::Policy`].
 pub fn set_policy(policy: Policy) -> Result<(), Error> {
     let (number, priority) = match policy {
         Policy::Deadline {
@@ -65,29 +65,29 @@ pub fn set_policy(policy: Policy) -> Result<(), Error> {
     };
     set_scheduler(0, number, priority).map_err(|error| policy_error(policy, &error))?;
     if let Policy::Other(nice) = policy {
-        // The kernel clamps nice values. Here, a value outside the range is an error.
+        // The kernel would clamp a nice value outside of the range. This function returns an error
+        // instead.
         if !(-20..=19).contains(&nice) {
             return Err(Error::Policy {
                 policy,
                 errno: libc::EINVAL,
             });
         }
-        // On Linux the "process" 0 is only the calling thread.
+        // On Linux, the "process" 0 means only the calling thread.
         setpriority_process(None, nice).map_err(|errno| policy_error(policy, &errno.into()))?;
     }
     Ok(())
 }
 
-/// Makes another thread, by its kernel id, run at SCHED_FIFO with this priority
-/// (sched_setscheduler(2)).
+/// Sets SCHED_FIFO with this priority for the thread with this kernel id (sched_setscheduler(2)).
 ///
 /// # Errors
-/// The kernel's error: without the right, or if the thread has ended.
+/// The kernel's error, if a right is missing or the thread has ended.
 pub fn set_fifo(tid: u32, priority: i32) -> io::Result<()> {
     set_scheduler(tid.cast_signed(), libc::SCHED_FIFO, priority)
 }
 
-/// Sets the policy of the calling thread (0) or of another one.
+/// Sets the policy of the thread with this kernel id; 0 means the calling thread.
 fn set_scheduler(tid: i32, policy: i32, priority: i32) -> io::Result<()> {
     let param = libc::sched_param {
         sched_priority: priority,
@@ -99,7 +99,7 @@ fn set_scheduler(tid: i32, policy: i32, priority: i32) -> io::Result<()> {
     Ok(())
 }
 
-/// Runs `work` on its own thread that is pinned to a CPU, and waits for it.
+/// Runs `work` on a new thread that is pinned to this CPU, and waits until it has ended.
 pub(crate) fn on<T: Send, E: From<Error> + Send>(
     cpu: u32,
     work: impl FnOnce() -> Result<T, E> + Send,
@@ -113,7 +113,7 @@ pub(crate) fn on<T: Send, E: From<Error> + Send>(
     })
 }
 
-/// Returns the kernel's id of the calling thread.
+/// Returns the kernel's thread id of the calling thread.
 pub fn tid() -> u32 {
     gettid().as_raw_nonzero().get().unsigned_abs()
 }

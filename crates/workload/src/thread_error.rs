@@ -1,31 +1,31 @@
-//! Reasons why a measuring thread does not run, or not as requested, with the remedies.
+//! Reasons why a measuring thread cannot run as requested, with the remedies.
 
 use std::io;
 
 use rustix::thread::CpuSet;
 use vmnoise_events::Policy;
 
-/// The part of a CPU that the kernel lets deadline threads use, by default.
+/// Text that names the share of a CPU that the kernel lets deadline threads use by default.
 const LIMIT: &str = "sched_rt_runtime_us of sched_rt_period_us (/proc/sys/kernel)";
 
-/// The reason why a measuring thread does not run, or not as requested.
+/// Reason why a measuring thread cannot run as requested.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum Error {
     /// No CPU was named.
     #[error("no CPU to measure: name at least one")]
     NoCpu,
-    /// The kernel refused the affinity (EINVAL: no such CPU online and allowed).
+    /// The kernel refused the affinity (EINVAL: none of the CPUs is online and allowed).
     #[error(
         "cannot pin a thread to CPU {first_cpu}: {}; name CPUs that are online and in this process's cpuset (`taskset -cp $$` lists them)",
         io::Error::from_raw_os_error(*errno)
     )]
     Pin {
-        /// The first requested CPU.
+        /// First of the requested CPUs.
         first_cpu: u32,
         /// The kernel's error number.
         errno: i32,
     },
-    /// A CPU number that is larger than the kernel's CPU masks allow.
+    /// The CPU number is larger than the kernel's CPU masks allow.
     #[error(
         "CPU {cpu} is beyond the {} CPUs a mask holds; name an existing CPU",
         CpuSet::MAX_CPU
@@ -34,7 +34,7 @@ pub enum Error {
         /// The requested CPU.
         cpu: u32,
     },
-    /// The kernel refused the policy because a right is missing.
+    /// The kernel refused the policy, because the process lacks a right.
     #[error(
         "not allowed to set the scheduling policy {policy:?}: run as root or with CAP_SYS_NICE, or raise RLIMIT_RTPRIO (RLIMIT_NICE for o:); under CONFIG_RT_GROUP_SCHED the thread's cgroup also needs cpu.rt_runtime_us"
     )]
@@ -53,7 +53,8 @@ pub enum Error {
         /// The kernel's error number.
         errno: i32,
     },
-    /// A deadline thread may run on every CPU of its root domain, or not at all.
+    /// The kernel refused SCHED_DEADLINE, because the thread may not run on every CPU of its root
+    /// domain.
     #[error(
         "SCHED_DEADLINE is refused to a thread pinned to CPU {cpu} unless that CPU is a cpuset partition of its own; make one as root: {}",
         partition_remedy(*cpu)
@@ -62,13 +63,13 @@ pub enum Error {
         /// The CPU of the thread.
         cpu: u32,
     },
-    /// More deadline budget than the CPU has left.
+    /// The requested deadline budget is larger than the budget that is left on the CPU.
     #[error(
         "no room for a budget of {runtime_ns} ns in every {period_ns} ns: all deadline threads of a CPU may use {} of it; ask for less (-P d:RUNTIME:PERIOD)",
         LIMIT
     )]
     DeadlineOverbooked {
-        /// The requested budget.
+        /// Requested budget, in nanoseconds.
         runtime_ns: u64,
         /// Requested period, in nanoseconds.
         period_ns: u64,
@@ -81,7 +82,7 @@ pub enum Error {
         /// The kernel's error number.
         errno: i32,
     },
-    /// The kernel took the CPU from a thread that was pinned to it.
+    /// The kernel changed the affinity of a pinned thread.
     #[error(
         "CPU {cpu} went offline or left this process's cpuset: its measuring thread may run elsewhere; what was measured until then stands; see /sys/devices/system/cpu/online and `taskset -cp $$`, and measure CPUs that stay"
     )]
@@ -95,7 +96,7 @@ pub enum Error {
         /// The kernel's error number.
         errno: i32,
     },
-    /// A measuring thread ended without a reason.
+    /// A measuring thread ended without an error, for instance by a panic.
     #[error("the measuring thread of CPU {0} is gone: please report this")]
     Gone(u32),
 }
@@ -110,8 +111,9 @@ pub(crate) fn policy_error(policy: Policy, error: &io::Error) -> Error {
     }
 }
 
-/// Returns commands that make this CPU a partition which a polling thread may enter alone. It is a
-/// threaded group directly under the root, where vmnoise itself runs.
+/// Returns shell commands that make this CPU a cpuset partition. A polling thread can enter this
+/// partition without its process: it is a threaded group below the root group, and vmnoise itself
+/// runs in the root group.
 fn partition_remedy(cpu: u32) -> String {
     format!(
         "`cd /sys/fs/cgroup && echo $$ > cgroup.procs && echo +cpuset > cgroup.subtree_control && \

@@ -1,4 +1,4 @@
-//! Reads the time-stamp counter, alone and together with CLOCK_MONOTONIC.
+//! Reads the time-stamp counter (TSC), alone or together with CLOCK_MONOTONIC.
 
 use std::arch::x86_64::{_mm_lfence, _rdtsc};
 use std::time::Duration;
@@ -6,24 +6,27 @@ use std::time::Duration;
 use rustix::time::{ClockId, clock_gettime};
 use vmnoise_events::Anchor;
 
-/// Number of tries. The first reading after a cold start is slow, but the tightest of these is not.
+/// Number of attempts to read an anchor. The first reading after a cold start is slow, but the
+/// narrowest of several readings is not.
 const ANCHOR_TRIES: usize = 8;
 
-/// Returns the TSC of this CPU, in cycles. Not ordered against other instructions.
+/// Returns the TSC of this CPU, in cycles. Earlier and later instructions may be executed in any
+/// order with the reading.
 pub fn now() -> u64 {
-    // SAFETY: every x86-64 CPU has RDTSC. Linux leaves CR4.TSD clear, unless this process asked for
-    // it with PR_SET_TSC.
+    // SAFETY: every x86-64 CPU has RDTSC. Linux leaves CR4.TSD clear, unless this process set it
+    // with PR_SET_TSC.
     unsafe { _rdtsc() }
 }
 
-/// Returns the TSC, read only after every earlier instruction is done.
+/// Returns the TSC in cycles. The CPU reads it only after all earlier instructions have completed.
 pub(crate) fn now_ordered() -> u64 {
     // SAFETY: LFENCE belongs to SSE2, which every x86-64 CPU has.
     unsafe { _mm_lfence() };
     now()
 }
 
-/// Returns the TSC and CLOCK_MONOTONIC at one instant: the tightest of a few tries.
+/// Returns the TSC and CLOCK_MONOTONIC at one instant. The result is the narrowest of several
+/// readings.
 pub fn anchor() -> Anchor {
     let mut best = one_anchor();
     for _ in 1..ANCHOR_TRIES {
@@ -35,8 +38,9 @@ pub fn anchor() -> Anchor {
     best
 }
 
-/// Returns the frequency of the TSC in Hz. It is measured against CLOCK_MONOTONIC by sleeping for
-/// `dur`. The error is the width of the two anchors divided by `dur`: parts per million for 100 ms.
+/// Returns the frequency of the TSC in Hz, measured against CLOCK_MONOTONIC. The function sleeps
+/// for `dur`. The relative error is the width of the two anchors divided by `dur`: parts per
+/// million for 100 ms.
 pub fn calibrate_hz(dur: Duration) -> u64 {
     let begin = anchor();
     std::thread::sleep(dur);
@@ -46,8 +50,8 @@ pub fn calibrate_hz(dur: Duration) -> u64 {
     u64::try_from(cycles * 1_000_000_000 / ns).unwrap_or(u64::MAX)
 }
 
-/// Returns the median cycles of one `rdtsc` in a bare loop. If a hypervisor emulates the counter,
-/// every gap is noticed later by this time.
+/// Returns the median duration of one `rdtsc` in a bare loop, in cycles. If a hypervisor emulates
+/// the counter, a gap is noticed later by this duration.
 pub fn rdtsc_cycles() -> u64 {
     let mut deltas = [0u64; 1001];
     let mut last = now();
@@ -60,10 +64,10 @@ pub fn rdtsc_cycles() -> u64 {
     deltas[deltas.len() / 2]
 }
 
-/// Returns CLOCK_MONOTONIC in nanoseconds. This is a system call only if the vDSO has no clock.
+/// Returns CLOCK_MONOTONIC in nanoseconds. The call is a system call only if the vDSO has no clock.
 pub fn mono_ns() -> u64 {
     let time = clock_gettime(ClockId::Monotonic);
-    // It counts from boot: neither part is negative.
+    // The clock starts at boot, so neither part is negative.
     time.tv_sec.unsigned_abs() * 1_000_000_000 + time.tv_nsec.unsigned_abs()
 }
 
@@ -82,7 +86,8 @@ fn width(anchor: &Anchor) -> u64 {
     anchor.after_tsc.wrapping_sub(anchor.before_tsc)
 }
 
-/// Returns the instant on the TSC for which an anchor stands.
+/// Returns the reading of the TSC in the middle of an anchor, which stands for the instant of
+/// `mono_ns`.
 pub(crate) fn middle(anchor: &Anchor) -> u64 {
     anchor.before_tsc + width(anchor) / 2
 }

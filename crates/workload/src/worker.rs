@@ -1,5 +1,5 @@
-//! One pinned thread that measures. Its set-up runs with all rights of the process, its work
-//! without any. The thread keeps the reason of its end.
+//! One pinned thread that measures. The thread has all rights of the process during its set-up, and
+//! gives them up before it measures. After the end, the thread's error is kept.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -14,11 +14,11 @@ use crate::lease::Lease;
 use crate::start_barrier::StartBarrier;
 use crate::{Error, kick, thread, tsc};
 
-/// Capabilities that a thread keeps while it works. Before Linux 5.19 it cannot read steal clocks
-/// without.
+/// Capabilities that a thread keeps while it measures. Before Linux 5.19, a thread cannot read
+/// steal clocks without CAP_BPF.
 const KEPT: CapabilitySet = CapabilitySet::BPF;
 
-/// When all threads of a workload start, and how long they may continue.
+/// Start of all threads of a workload, and the limit of their run.
 #[derive(Debug, Default)]
 pub struct RunState {
     pub barrier: StartBarrier,
@@ -34,23 +34,23 @@ impl RunState {
         self.barrier.open();
     }
 
-    /// Returns when they were started (CLOCK_MONOTONIC).
+    /// Returns the time at which the threads were started, CLOCK_MONOTONIC in nanoseconds.
     pub fn started_mono_ns(&self) -> u64 {
         self.started_mono_ns.load(Ordering::Acquire)
     }
 }
 
-/// CPU, policy and group of a thread.
+/// CPU, policy and control group of a thread.
 #[derive(Debug, Clone)]
 pub struct Placement {
     pub cpu: u32,
-    /// `None`: as inherited.
+    /// Scheduling policy of the thread; `None` to inherit the policy of its creator.
     pub policy: Option<Policy>,
-    /// Group of the thread; `None` for the group of its creator.
+    /// Control group of the thread; `None` for the control group of its creator.
     pub cgroup: Option<Cgroup>,
 }
 
-/// A thread that has been set up, and the state that it shares.
+/// A thread that has finished its set-up, and the memory that it shares.
 #[derive(Debug)]
 pub struct SetUpThread<S> {
     pub cpu: u32,
@@ -61,10 +61,10 @@ pub struct SetUpThread<S> {
 }
 
 impl<S: Send + Sync + 'static> SetUpThread<S> {
-    /// Starts a thread with this name, and waits until it is at the barrier of `run`.
+    /// Starts a thread with this name. Returns when the thread waits at the barrier of `run`.
     ///
-    /// `set_up` runs on the thread, on its CPU. It returns the shared state and the work, which
-    /// begins when the barrier opens.
+    /// `set_up` runs on the new thread, on its CPU. It returns the shared memory and the function
+    /// that measures. This function is called when the barrier opens.
     pub fn spawn<W>(
         name: String,
         placement: Placement,
@@ -78,7 +78,7 @@ impl<S: Send + Sync + 'static> SetUpThread<S> {
         let (send, ready) = mpsc::sync_channel(1);
         let failure = Arc::new(OnceLock::new());
         let live = move || {
-            // The group may be needed for the CPU, and the CPU for the policy.
+            // Pinning may require the control group, and the policy may require the pinning.
             if let Some(cgroup) = &placement.cgroup {
                 cgroup.admit_thread()?;
             }
@@ -88,7 +88,7 @@ impl<S: Send + Sync + 'static> SetUpThread<S> {
                 thread::set_policy(policy)?;
             }
             give_up_rights()?;
-            // If the receiver is gone, nobody waits any more.
+            // If the receiver no longer exists, no thread waits for this message.
             let _ = send.send((thread::tid(), shared));
             match run.barrier.wait() {
                 true => work(&run),
@@ -98,10 +98,10 @@ impl<S: Send + Sync + 'static> SetUpThread<S> {
         let handle = Builder::new().name(name).spawn({
             let failure = Arc::clone(&failure);
             move || {
-                // A panic must end the run like any failure, with this thread's name and its
-                // results so far. Without this, it would end only this thread, and `failure` would
-                // be empty until `join`. State that the panic left half done is never read: it goes
-                // with the thread.
+                // A panic must end the whole run like any other error, with the results so far and
+                // the name of this thread. Without `catch_unwind`, the panic would end only this
+                // thread, and `failure` would be empty until `join`. No other thread reads data
+                // that the panic left inconsistent.
                 let end = catch_unwind(AssertUnwindSafe(live));
                 if let Err(error) = end.unwrap_or_else(|_| Err(gone(cpu))) {
                     failure.get_or_init(|| error);
@@ -120,7 +120,7 @@ impl<S: Send + Sync + 'static> SetUpThread<S> {
                 handle: Some(handle),
                 failure,
             }),
-            // It died in its set-up. Its reason is there after the join.
+            // The thread ended in its set-up. After the join, its error is in `failure`.
             Err(_) => {
                 let _ = handle.join();
                 Err(failure.get().cloned().unwrap_or_else(|| gone(cpu)))
@@ -128,27 +128,27 @@ impl<S: Send + Sync + 'static> SetUpThread<S> {
         }
     }
 
-    /// Makes the thread leave the guest or its sleep once, so that it checks the barrier.
+    /// Interrupts the guest or the sleep of the thread once, so that the thread checks the barrier.
     pub fn kick(&self) {
         kick::kick(self.tid);
     }
 
-    /// Returns whether the thread still exists.
+    /// Returns whether the thread has not ended yet.
     pub fn running(&self) -> bool {
         self.handle
             .as_ref()
             .is_some_and(|handle| !handle.is_finished())
     }
 
-    /// Returns why the thread ended early, if it did.
+    /// Returns the error with which the thread ended early; `None` if there was none.
     pub fn failure(&self) -> Option<Error> {
         self.failure.get().cloned()
     }
 
-    /// Waits for the thread's end.
+    /// Waits until the thread has ended.
     pub fn join(&mut self) -> Result<(), Error> {
         if let Some(handle) = self.handle.take() {
-            // A panic is already among the failures.
+            // If the thread panicked, `failure` already has an error.
             let _ = handle.join();
         }
         self.failure().map_or(Ok(()), Err)
@@ -175,7 +175,7 @@ fn give_up_rights() -> Result<(), thread::Error> {
 }
 
 /// Checks that the calling thread is still on the CPU to which it was pinned. The kernel moves a
-/// pinned thread only from a CPU that goes offline or leaves the cpuset. This needs no system call,
+/// pinned thread only if its CPU goes offline or leaves the cpuset. The check needs no system call,
 /// because getcpu is in the vDSO.
 pub fn stays_on(cpu: u32, thread: &'static str) -> Result<(), Error> {
     let now_on = u32::try_from(rustix::thread::sched_getcpu()).unwrap_or(u32::MAX);
@@ -195,7 +195,7 @@ mod tests {
 
     const NO_CPU: Error = Error::Thread(thread::Error::NoSuchCpu { cpu: 3 });
 
-    /// Returns a worker on CPU 0 that starts at once.
+    /// Returns a thread on CPU 0 that starts at once.
     fn spawn<W: FnOnce(&RunState) -> Result<(), Error>>(
         name: &str,
         set_up: impl FnOnce() -> Result<(Arc<Option<String>>, W), Error> + Send + 'static,

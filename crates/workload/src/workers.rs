@@ -1,5 +1,5 @@
-//! Pinned threads, one on each measured CPU: set up one after another, started together, drained
-//! while they measure, and ended.
+//! Pinned threads of a workload, one on each measured CPU. They are set up one after another and
+//! started together, and their records are drained while they measure.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -13,13 +13,13 @@ use crate::worker::{Placement, RunState, SetUpThread};
 use crate::workload::{Failure, MeasuredThread, RunningWorkload};
 use crate::{Error, thread};
 
-/// How long dropping a workload waits for a thread that gets no CPU.
+/// Time for which dropping a workload waits for threads that get no CPU.
 const DROP_PATIENCE: Duration = Duration::from_secs(1);
 
-/// The threads of a workload: prepared, running or ended.
+/// Threads of a workload that is prepared, running or ended.
 ///
-/// Dropping it ends them. A thread that gets no CPU for a second is left behind. It ends by itself
-/// when it runs, and keeps its memory until then.
+/// Dropping this value ends the threads. After a second it no longer waits for a thread that gets
+/// no CPU. Such a thread ends by itself when it runs again, and keeps its memory until then.
 #[derive(Debug)]
 pub struct Workers<S: SharedState> {
     run: Arc<RunState>,
@@ -27,9 +27,9 @@ pub struct Workers<S: SharedState> {
 }
 
 impl<S: SharedState> Workers<S> {
-    /// Creates one thread for each CPU, and waits until all are at the barrier. Names are `kind`
-    /// and the CPU. `set_up_of` returns the set-up of the thread with this index and on this CPU
-    /// (see [`Worker::spawn`]).
+    /// Creates one thread for each CPU, and waits until all threads are at the barrier. The name of
+    /// a thread contains `kind` and the CPU. `set_up_of` gets the index and the CPU of a thread,
+    /// and returns the function that sets up the thread (see [`SetUpThread::spawn`]).
     pub(crate) fn set_up<T, W>(
         kind: &str,
         cpus: &[u32],
@@ -55,26 +55,26 @@ impl<S: SharedState> Workers<S> {
                 cgroup: cgroup.clone(),
             };
             let (name, run) = (format!("vmnoise-{kind}{cpu}"), Arc::clone(&workers.run));
-            // An error drops the workers so far, which ends their threads.
+            // In case of an error, the threads so far are dropped, which ends them.
             let worker = SetUpThread::spawn(name, placement, run, set_up_of(index, cpu))?;
             workers.workers.push(worker);
         }
         Ok(workers)
     }
 
-    /// Returns whether the steal clock of every CPU can be read. Gaps of a CPU without it have no
-    /// steal time and no reloads, and its tally has `None`.
+    /// Returns whether the steal clock of every CPU can be read. On a CPU without a steal clock,
+    /// gaps have no steal time and no reloads (0), and the tally has `None`.
     pub fn has_steal_clock(&self) -> bool {
         self.all_know(|known| known.steal_clock)
     }
 
-    /// Returns whether every CPU has interference counters. Gaps and the tally of a CPU without
-    /// them have `None`.
+    /// Returns whether every CPU has interference counters. On a CPU without counters, gaps and
+    /// tallies have `None`.
     pub fn counts_interference(&self) -> bool {
         self.all_know(|known| known.interference)
     }
 
-    /// Returns whether every thread can read how long it waited for its CPU.
+    /// Returns whether every thread can read its own run delay.
     pub fn counts_run_delay(&self) -> bool {
         self.all_know(|known| known.run_delay)
     }
@@ -88,12 +88,12 @@ impl<S: SharedState> Workers<S> {
         self.workers.iter().map(|worker| &*worker.shared)
     }
 
-    /// Waits until every thread has ended. A thread that was never started ends at once. A thread
-    /// without an end ends only at [`Workload::stop`]. Drain and read the tallies once more before
-    /// the workload is dropped.
+    /// Waits until every thread has ended. Threads that were never started end at once. Threads
+    /// without an end time end only after [`RunningWorkload::stop`]. Afterwards, drain and read the
+    /// tallies once more before this value is dropped.
     ///
     /// # Errors
-    /// The failure of a thread that ended early, after all have ended.
+    /// The error of a thread that ended early. It is returned after all threads have ended.
     pub fn join(&mut self) -> Result<(), Error> {
         if !self.run.barrier.is_open() {
             self.run.barrier.close();
@@ -102,9 +102,9 @@ impl<S: SharedState> Workers<S> {
         ends.into_iter().collect()
     }
 
-    /// Interrupts whatever the threads do, also a guest that ignores its deadline. A call just
-    /// before the thread enters the guest or falls asleep is lost. So call again until none is
-    /// running.
+    /// Interrupts all threads, even a guest that ignores its deadline. A call just before a thread
+    /// enters the guest or falls asleep has no effect. So call this function again until all
+    /// threads have ended.
     pub(crate) fn call_away(&self) {
         self.run.barrier.close();
         self.workers.iter().for_each(SetUpThread::kick);

@@ -1,5 +1,5 @@
-//! Exits on purpose, on the KVM of this machine: their number is KVM's count, and the expected side
-//! handles them.
+//! Tests the exercises on this machine's KVM. The number of exits must equal KVM's count, and the
+//! expected side must handle the exits.
 
 mod kvm {
     use std::time::{Duration, Instant};
@@ -9,8 +9,8 @@ mod kvm {
     };
     use vmnoise_workload::tsc;
 
-    /// Number of exits that start and stop an exercise: its last `out`, and the first access to the
-    /// page of its program.
+    /// Number of exits that start and stop an exercise: the last `out`, and the first access to the
+    /// page of the exercise program.
     const EDGE: u64 = 2;
 
     fn config(exercise: Exercise, cpus: &[u32]) -> ExerciseConfig {
@@ -32,7 +32,7 @@ mod kvm {
         rows[0]
     }
 
-    /// Returns KVM's count, without the host's interrupts.
+    /// Returns KVM's count of exits without those for interrupts of the host.
     fn own_exits(row: &ExerciseResult) -> u64 {
         let count = |it: Option<u64>| it.expect("KVM has counts since Linux 5.14");
         count(row.kvm.exits) - count(row.kvm.irq_exits)
@@ -58,7 +58,7 @@ mod kvm {
             let row = one(exercise);
             assert_eq!(row.kind(), Some(ExitHandler::Heavy), "{row:?}");
             assert_eq!(row.vmm_exits, row.count);
-            // An NMI of the host is an exit too, and has no count of its own.
+            // An NMI of the host also causes an exit, which KVM does not count separately.
             let most = row.count + EDGE + row.count / 100;
             assert!((row.count..=most).contains(&own_exits(&row)), "{row:?}");
         }
@@ -75,7 +75,8 @@ mod kvm {
                     let most = row.count + EDGE + row.count / 100;
                     assert!((row.count..=most).contains(&own_exits(&row)), "{row:?}");
                 }
-                // PVM runs the guest as a program: these never reach KVM.
+                // PVM runs the guest as an ordinary program, so these instructions never cause an
+                // exit to KVM.
                 other => {
                     assert_eq!(other, Some(ExitHandler::None));
                     assert!(row.kvm.exits.unwrap() < row.count / 2, "{row:?}");

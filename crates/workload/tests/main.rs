@@ -1,4 +1,4 @@
-//! The workloads on this machine.
+//! Tests the workloads on this machine.
 #![allow(clippy::unwrap_used)] // A failed `unwrap` fails the test.
 
 mod common;

@@ -1,4 +1,4 @@
-//! The microVM on a real /dev/kvm.
+//! Tests the microVM on the /dev/kvm of this machine.
 
 mod kvm {
     use std::fs::File;
@@ -28,7 +28,7 @@ mod kvm {
         tsc::calibrate_hz(Duration::from_millis(50))
     }
 
-    /// Runs `config` for `dur` and returns all gaps and the last tallies.
+    /// Runs a microVM for `dur`. Returns the microVM, all of its gaps and its last tallies.
     fn run(config: MicrovmConfig, dur: Duration) -> (Microvm, Vec<Gap>, Vec<CpuTally>) {
         let cycles = (dur.as_nanos() * u128::from(hz()) / 1_000_000_000) as u64;
         let mut microvm = Microvm::prepare(config).unwrap();
@@ -204,7 +204,7 @@ mod kvm {
 
     #[test]
     fn a_full_ring_drops_and_counts() {
-        // No threshold: every step is a gap.
+        // With a threshold of 0, every iteration is a gap.
         let mut microvm = Microvm::prepare(MicrovmConfig {
             threshold_tsc: 0,
             ..config(&[1])

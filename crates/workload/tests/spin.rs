@@ -1,4 +1,4 @@
-//! Polling threads on this machine, however noisy it is.
+//! Tests polling threads on this machine, which may be noisy.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -22,7 +22,7 @@ fn cycles(dur: Duration) -> u64 {
     (dur.as_nanos() * u128::from(*HZ) / 1_000_000_000) as u64
 }
 
-/// Returns settings that poll all the time.
+/// Returns settings of threads that poll all the time.
 fn config(cpus: &[u32]) -> SpinConfig {
     SpinConfig {
         cpus: cpus.to_vec(),
@@ -37,7 +37,7 @@ fn config(cpus: &[u32]) -> SpinConfig {
     }
 }
 
-/// Returns settings that poll for one part of each period.
+/// Returns settings of threads that poll for `runtime` in each `period`.
 fn pausing(runtime: Duration, period: Duration) -> SpinConfig {
     SpinConfig {
         period_tsc: cycles(period),
@@ -53,8 +53,8 @@ fn on_cpu_1(
     HashMap::from([(1, Box::new(read) as ReadSteal)])
 }
 
-/// Returns a steal clock that advances by 1 µs and one reload at each reading, and the number of
-/// readings.
+/// Returns a counter of readings, and a steal clock for CPU 1. At each reading, the steal clock
+/// advances by 1 µs and by one reload.
 fn stub() -> (Arc<AtomicU32>, HashMap<u32, ReadSteal>) {
     let readings = Arc::new(AtomicU32::new(0));
     let count = Arc::clone(&readings);
@@ -68,7 +68,7 @@ fn stub() -> (Arc<AtomicU32>, HashMap<u32, ReadSteal>) {
     (readings, readers)
 }
 
-/// Runs to the deadline. Returns all gaps and the last tallies.
+/// Runs until the deadline. Returns all gaps and the last tallies.
 fn run(spin: &mut Spin, dur: Duration) -> (Vec<Gap>, Vec<CpuTally>) {
     spin.start(Some(tsc::now() + cycles(dur))).unwrap();
     let mut drained = Vec::new();
@@ -213,7 +213,8 @@ fn the_steal_clock_is_read_once_for_each_gap_and_begin() {
     assert_eq!(tallies[0].steal_clock_ns, Some(count * 1_000));
     assert_eq!(tallies[0].reloads, Some(count));
     let begins = u64::from(readings.load(Ordering::Relaxed) - in_set_up) - count;
-    // One begin, and one more after each pause. A starved thread has no pause.
+    // The thread reads the clock once at the begin and once after each pause. If the thread gets
+    // too little CPU time, it does not pause.
     assert!((1..=6).contains(&begins), "{begins} begins");
 }
 
@@ -305,7 +306,7 @@ fn a_thread_that_dies_says_so() {
     assert_eq!(spin.join(), Err(gone));
 }
 
-/// Counters that a test moves.
+/// Interference counters that a test changes.
 #[derive(Default)]
 struct Counters(InterferenceSlot);
 
@@ -363,7 +364,7 @@ fn without_counters_interference_is_unknown() {
 
 #[test]
 fn a_full_ring_drops_and_counts() {
-    // No threshold: every step is a gap.
+    // With a threshold of 0, every iteration is a gap.
     let mut spin = Spin::prepare(SpinConfig {
         threshold_tsc: 0,
         ..config(&[1])
@@ -417,13 +418,13 @@ fn poll_steps_are_short() {
     assert!(median_tsc < 10 * tsc::rdtsc_cycles() + 500, "{median_tsc}");
 }
 
-/// Returns the scheduler's own count of how long a thread waited for its CPU.
+/// Returns the run delay of a thread, as the scheduler counts it.
 fn waited_ns(tid: u32) -> u64 {
     let line = std::fs::read_to_string(format!("/proc/self/task/{tid}/schedstat")).unwrap();
     line.split(' ').nth(1).unwrap().parse().unwrap()
 }
 
-/// This needs no rights.
+/// Tests the run delay of gaps. The test needs no rights.
 #[test]
 fn gaps_say_how_long_their_thread_waited() {
     let mut spin = Spin::prepare(SpinConfig {
@@ -437,7 +438,7 @@ fn gaps_say_how_long_their_thread_waited() {
     spin.start(None).unwrap();
     let mut all = Vec::new();
     let begin = Instant::now();
-    // Waits before it began to poll belong to no gap.
+    // Run delay before the thread began to poll belongs to no gap.
     while spin.tallies()[0].first_tsc == 0 {
         std::thread::sleep(MS);
     }
@@ -452,8 +453,8 @@ fn gaps_say_how_long_their_thread_waited() {
     spin.stop();
     let ns = |gap: &Gap| (gap.end_tsc - gap.start_tsc) * 1_000 / cycles(Duration::from_micros(1));
     let in_gaps_ns: u64 = all.iter().map(|gap| gap.run_delay_ns).sum();
-    // If two threads share a CPU, each waits for half of the time. Missing time belongs to a gap
-    // that was not over at the begin or the end.
+    // If two threads share a CPU, each thread waits for half of the time. The missing time belongs
+    // to gaps that were not finished at the begin or the end.
     let longest_ns = all.iter().map(ns).max().unwrap();
     assert!(waited_ns > 50_000_000, "it waited for {waited_ns} ns");
     assert!(

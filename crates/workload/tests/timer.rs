@@ -1,4 +1,4 @@
-//! Periodic tasks on this machine, however noisy it is.
+//! Tests periodic tasks on this machine, which may be noisy.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -21,7 +21,7 @@ fn config(cpus: &[u32]) -> TimerConfig {
     }
 }
 
-/// Returns every activation since the last call.
+/// Returns every activation since the last call of this function.
 fn activations(timer: &mut Timer) -> Vec<Activation> {
     let mut activations = Vec::new();
     timer.drain(&mut |event| match event {
@@ -102,7 +102,7 @@ fn a_task_asks_for_each_wake_up_and_takes_the_steps_that_bpf_wrote() {
     let begin = Instant::now();
     let mut seen = None;
     while seen.is_none() && begin.elapsed() < Duration::from_secs(20) {
-        // Like BPF, while the task sleeps.
+        // Like BPF, the test writes to the slot while the task sleeps.
         let expiry_ns = of_bpf.expiry_mono_ns.load(Ordering::Acquire);
         of_bpf.irq_mono_ns.store(expiry_ns + 5, Ordering::Release);
         std::thread::sleep(Duration::from_micros(100));
@@ -127,12 +127,13 @@ fn nothing_to_measure_is_refused() {
 mod root {
     use super::*;
 
-    /// By default the timer of an ordinary task may expire 50 us late, and no event reports this.
+    /// By default, the timer of an ordinary task may expire 50 us late, and no probe reports this
+    /// delay.
     #[test]
     fn timers_of_ordinary_tasks_have_no_slack() {
         let timer = Timer::prepare(config(&[0, 1])).unwrap();
         for thread in timer.threads() {
-            // Reading it for another thread needs CAP_SYS_NICE.
+            // Reading the slack of another thread needs CAP_SYS_NICE.
             let slack = std::fs::read_to_string(format!("/proc/{}/timerslack_ns", thread.tid));
             assert_eq!(slack.unwrap().trim(), "1");
         }

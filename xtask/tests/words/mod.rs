@@ -1,9 +1,8 @@
-//! The language rules that a program can check (CONTRIBUTING.md, "How we write"), for all texts
-//! that people read: doc comments, help, errors, metrics' HELP, comments of the BPF programs, and
-//! docs.
+//! Checks the language rules that a program can check (CONTRIBUTING.md, "How we write"). It checks
+//! doc comments, help, errors, metrics' HELP, comments of the BPF programs, and docs.
 //!
 //! `allowed.txt` lists how many offences each file may still have. If a file has fewer, its number
-//! there must go down, so that it cannot get worse again.
+//! in the list must be lowered, so that the file cannot get worse again.
 
 mod names;
 mod rules;
@@ -17,7 +16,7 @@ use rules::Offence;
 
 const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/..");
 const ALLOWED: &str = include_str!("allowed.txt");
-/// File for the list with the current numbers.
+/// Path of the file to which the test writes a list with the current numbers.
 const RENEWED: &str = "target/words.txt";
 
 #[test]

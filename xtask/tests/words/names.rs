@@ -1,4 +1,4 @@
-//! The rules for names of public types: each exists once in the workspace, and is a noun.
+//! Rules for the names of public types: each name exists once in the workspace, and is a noun.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -9,24 +9,24 @@ use syn::{Ident, Item, Visibility};
 use super::rules::Offence;
 use super::texts;
 
-/// Names that may exist in every crate.
+/// Names that each crate may use.
 const SHARED: [&str; 2] = ["Error", "Result"];
-/// Participles that do not end in "ed", and that were names of types in this workspace.
+/// Participles without the ending "ed". Types in this workspace once had these names.
 const PARTICIPLES: [&str; 14] = [
     "Told", "Taken", "Felt", "Said", "Known", "Seen", "Lost", "Held", "Kept", "Made", "Given",
     "Written", "Found", "Begun",
 ];
-/// Words that end in "ed" but are nouns.
+/// Nouns that end in "ed".
 const NOUNS: [&str; 5] = ["Speed", "Feed", "Seed", "Need", "Bed"];
 
-/// An offence, and the file of the type.
+/// An offence, and the file with the type.
 #[derive(Debug)]
 pub struct Named {
     pub file: String,
     pub what: Offence,
 }
 
-/// Returns all offences of public types' names.
+/// Returns all offences in the names of public types.
 pub fn offences(root: &str) -> Vec<Named> {
     let mut types: BTreeMap<String, Vec<String>> = BTreeMap::new();
     for file in texts::files(root) {

@@ -1,12 +1,12 @@
-//! The rules for one text.
+//! Rules for a single text.
 
 use std::fmt;
 
 use super::texts::{Kind, Text};
 
-/// The most words that a sentence may have.
+/// Largest number of words in a sentence.
 const MOST_WORDS: usize = 30;
-/// Words that a reader whose first language is not English has to guess.
+/// Words whose meaning a reader with another first language has to guess.
 const BANNED: [&str; 17] = [
     "told",
     "tell of",
@@ -26,17 +26,17 @@ const BANNED: [&str; 17] = [
     "has come of",
     "have come of",
 ];
-/// Words with which no doc comment may begin, because they are not an actor.
+/// Words with which a doc comment must not begin, because they name no actor.
 const OPENINGS: [&str; 5] = ["What", "Of", "That", "Those", "Whether it"];
 
-/// One break of a rule.
+/// Offence against a rule.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Offence {
-    /// A sentence with this many words, and its begin.
+    /// A sentence with too many words: the number of words, and its first words.
     TooLong(usize, String),
     Banned(&'static str),
     Opening(&'static str),
-    /// A public type whose name another crate uses too.
+    /// A public type with a name that another crate also uses.
     SharedName(String),
     /// A public type whose name is a participle.
     Participle(String),
@@ -54,7 +54,7 @@ impl fmt::Display for Offence {
     }
 }
 
-/// Returns all offences of a text.
+/// Returns all offences in a text.
 pub fn offences(text: &Text) -> Vec<Offence> {
     let plain = without_code(&text.words);
     let mut offences: Vec<Offence> = sentences(&plain)
@@ -84,7 +84,7 @@ pub fn offences(text: &Text) -> Vec<Offence> {
     offences
 }
 
-/// Returns the text with one word in place of each code span, and with the texts of its links.
+/// Returns the text with code spans replaced by one word each, and links replaced by their texts.
 fn without_code(text: &str) -> String {
     let mut plain = String::new();
     for (index, piece) in text.split('`').enumerate() {
@@ -99,7 +99,7 @@ fn without_code(text: &str) -> String {
     without_links + rest
 }
 
-/// Returns the sentences of a text. A paragraph and an item of a list end a sentence.
+/// Returns the sentences of a text. The end of a paragraph or list item also ends a sentence.
 fn sentences(text: &str) -> impl Iterator<Item = &str> {
     text.split("\n\n")
         .flat_map(|paragraph| paragraph.split("\n- "))

@@ -1,4 +1,4 @@
-//! The texts that people read, by file.
+//! Collects the texts that people read, by file.
 
 use std::fs;
 use std::path::Path;
@@ -6,20 +6,20 @@ use std::path::Path;
 use syn::visit::{self, Visit};
 use syn::{Attribute, Expr, ExprCall, ExprLit, ExprMethodCall, Lit, Meta};
 
-/// Kind of a text, by its place.
+/// Kind of a text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
-    /// Documentation of an item. The help of a command-line argument is one.
+    /// Documentation of an item, or help of a command-line argument.
     DocComment,
-    /// A comment of a BPF program.
+    /// Comment of a BPF program.
     Comment,
-    /// A message of an error, or the HELP of a metric.
+    /// Message of an error, or HELP of a metric.
     Message,
-    /// A page of docs.
+    /// Page of docs.
     Page,
 }
 
-/// One text.
+/// A text, and the file that contains it.
 #[derive(Debug)]
 pub struct Text {
     pub file: String,
@@ -43,7 +43,7 @@ pub fn all(root: &str) -> Vec<Text> {
     texts
 }
 
-/// Returns the sources without their tests, and the pages, as paths below the root.
+/// Returns the pages, and the sources without their tests, as paths below the root.
 pub fn files(root: &str) -> Vec<String> {
     let mut found = Vec::new();
     for folder in ["crates", "xtask/src", "docs"] {
@@ -91,7 +91,7 @@ impl Reader<'_> {
         self.texts.push(Text { file, kind, words });
     }
 
-    /// Adds the doc comment in these attributes; each of its lines is one attribute.
+    /// Adds the doc comment in these attributes. Each line of the comment is one attribute.
     fn doc_comment(&mut self, attributes: &[Attribute]) {
         let lines: Vec<String> = attributes.iter().filter_map(doc_line).collect();
         if !lines.is_empty() {
@@ -99,7 +99,7 @@ impl Reader<'_> {
         }
     }
 
-    /// Adds the HELP of a metric: the second argument after a name, if it is a text with spaces.
+    /// Adds the HELP of a metric: the argument after a metric's name, if it is a text with spaces.
     fn help(&mut self, arguments: &[&Expr]) {
         let [name, help, ..] = arguments else { return };
         let (Some(name), Some(help)) = (literal(name), literal(help)) else {
@@ -207,7 +207,7 @@ fn literal(value: &Expr) -> Option<String> {
     }
 }
 
-/// Returns the comments of a C file in order. Consecutive `//` lines are one comment.
+/// Returns the comments of a C file, in order. Consecutive `//` lines are one comment.
 fn of_c(file: &str, content: &str) -> Vec<Text> {
     let mut comments = Vec::new();
     let (mut in_block, mut words) = (false, String::new());
@@ -245,7 +245,7 @@ fn of_page(file: &str, content: &str) -> Text {
     }
 }
 
-/// Returns the running text, without blocks of code, tables and headings.
+/// Returns the text without code blocks, tables and headings.
 fn without_blocks(content: &str) -> String {
     let mut in_code = false;
     let mut text = String::new();

@@ -1,6 +1,6 @@
 //! Live view of every `top`: a frame that fills the terminal, with one set of keys.
 //!
-//! Each command implements a [`Source`]; everything else is common. The thread that drains events
+//! Each command implements a [`FrameSource`]; everything else is common. The thread that drains events
 //! also reads the keys and draws the frame, between two drains. Another thread writes the output to
 //! the terminal.
 

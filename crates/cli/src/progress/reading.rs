@@ -39,7 +39,7 @@ pub struct RecordingInput {
 /// reader exists.
 ///
 /// # Errors
-/// Those of [`Reader::open`].
+/// Those of [`RecordingReader::open`].
 pub fn open(path: &Path) -> Result<RecordingReader<RecordingInput>, ReadError> {
     let opened = File::open(path).and_then(|file| Ok((file.metadata()?, file)));
     let (metadata, file) = opened.map_err(|error| ReadError::Open {

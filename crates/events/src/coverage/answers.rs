@@ -1,11 +1,11 @@
-//! Selection of the blind spots that matter to a question.
+//! Selection of the blind spots that can change the answer to a question.
 
 use super::blind_spot::{BlindSpot, Hidden, WhyUnwatched};
 use super::{Coverage, HypervisorTime, Question, RunEnd, USUAL_THRESHOLD_NS};
 use crate::{MeasuringCommand, ProbeName, Share};
 
 impl Coverage {
-    /// Returns the blind spots of this recording that the answer depends on; empty if there are
+    /// Returns the blind spots of this recording that can change the answer; empty if there are
     /// none.
     pub fn blind_spots(&self, question: Question) -> Vec<BlindSpot> {
         let hidden = match &self.command {
@@ -21,7 +21,7 @@ impl Coverage {
         hidden.into_iter().map(BlindSpot::new).collect()
     }
 
-    /// Returns the times that were not measured.
+    /// Returns the reasons why the recording does not cover the whole planned time.
     fn of_time(&self, question: Question) -> Vec<Hidden> {
         let measured_ns = self.measured_ns();
         let planned_ns = self.planned_ns;
@@ -43,8 +43,7 @@ impl Coverage {
         let (jumps, undated_ns) = (self.clock.jumps, self.clock.undated_ns);
         let jumped = (jumps > 0).then_some(Hidden::ClockJumped { jumps, undated_ns });
         let damaged = self.more_taken_than_measured.then_some(Hidden::Damaged);
-        // The rate of a sample is the rate of the whole, if the sample was taken independently of
-        // the events.
+        // Measuring a random part of the time gives the same rate of events as measuring all of it.
         let is_rate = matches!(question, Question::Often(_));
         let paused = self.pause.filter(|_| !is_rate).map(|it| Hidden::Paused {
             runtime_ns: it.runtime_ns,
@@ -58,8 +57,8 @@ impl Coverage {
         all.into_iter().flatten().collect()
     }
 
-    /// Returns the time that was not measured. For [`Question::TakenFrom`] the answer needs only
-    /// the amount, because the computation counts unmeasured time as taken.
+    /// Returns the unmeasured time, if any. [`Question::TakenFrom`] needs only its amount, because
+    /// the computation counts unmeasured time as taken.
     fn not_measured(&self, question: Question) -> Option<Hidden> {
         let not_measured = self.cpus.iter().map(|it| it.not_measured_ns);
         if let Question::TakenFrom(_) = question {
@@ -93,7 +92,7 @@ impl Coverage {
         [threshold, writing, lost].into_iter().flatten().collect()
     }
 
-    /// Returns the work that delays a task but not the recorder.
+    /// Returns the kinds of work that can delay a task without delaying the recorder.
     fn of_tasks(&self, question: Question) -> Vec<Hidden> {
         let is_observed = self.workload == MeasuringCommand::Observed;
         let below = is_observed
@@ -110,7 +109,7 @@ impl Coverage {
         [below, first].into_iter().flatten().collect()
     }
 
-    /// Returns the unknown causes of lost time.
+    /// Returns the reasons why the owner of lost time may be unknown.
     fn of_owners(&self, question: Question) -> Vec<Hidden> {
         let share = match question {
             Question::TakenAs(share) => Some(share),
@@ -121,11 +120,11 @@ impl Coverage {
         let unwatched = share.filter(|it| !self.watched.known[*it]);
         let unwatched = unwatched.map(|share| self.unwatched(share));
         let mut hidden: Vec<Hidden> = unwatched.into_iter().collect();
-        // The kernel sums the shares itself, so lost records do not matter.
+        // The kernel sums the shares itself. Lost records do not change these sums.
         if self.workload == MeasuringCommand::Exits {
             return hidden;
         }
-        // These two shares mean that the owner is unknown.
+        // These two shares are residuals without a known owner.
         if !matches!(share, Some(Share::HvOrHw | Share::Unexplained)) {
             hidden.extend(self.of_names());
             let handler_only = [Share::Hw, Share::Kvm, Share::Nmi, Share::HostNmi];
@@ -149,7 +148,7 @@ impl Coverage {
             hidden.extend(self.of_host());
         }
         let ns = self.clock.bound_ns;
-        // Wake-ups are stamped by the clock of the probes.
+        // The clock of the probes stamps wake-ups. So there is no clock error between two clocks.
         if ns != Some(0) && self.workload != MeasuringCommand::Timerlat {
             hidden.push(Hidden::ClockBound { ns });
         }
@@ -225,7 +224,7 @@ impl Coverage {
         }
     }
 
-    /// Returns the limit that the probe of this share reports.
+    /// Returns the limit that the probe of this share reports; empty if no probe reports one.
     fn limit_of(&self, share: Share) -> String {
         let probes = ProbeName::of_share(share);
         let statuses = self.watched.probe_statuses.iter();
@@ -234,7 +233,7 @@ impl Coverage {
         about.map(|it| it.limit.to_string()).unwrap_or_default()
     }
 
-    /// Returns the blind spots of a command's threads.
+    /// Returns the blind spots of the threads of a command.
     fn of_threads(&self) -> Vec<Hidden> {
         let Some(command) = &self.command else {
             return Vec::new();
@@ -283,8 +282,8 @@ impl Coverage {
     }
 }
 
-/// Returns whether vmnoise can see this share when it observes a thread. It then watches only the
-/// thread's own kernel, and no layer below.
+/// Returns whether vmnoise can see this share while it observes a thread. An observed thread shows
+/// only what its own kernel sees, and no layer below this kernel.
 fn is_of_kernel(share: Share) -> bool {
     !share.is_residual() && share != Share::Steal
 }
@@ -305,12 +304,12 @@ fn is_of_host(share: Share) -> bool {
     )
 }
 
-/// Returns whether a machine sees this share without its host.
+/// Returns whether a virtual machine can measure this share without a recording of its host.
 fn is_own(share: Share) -> bool {
     matches!(share, Share::Steal | Share::Throttled)
 }
 
-/// Returns whether unbounded KVM time may belong to this share.
+/// Returns whether a part of the unbounded KVM time may belong to this share.
 fn may_be_kvms(share: Share) -> bool {
     matches!(
         share,

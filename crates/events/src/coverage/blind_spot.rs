@@ -4,12 +4,12 @@ use serde::{Serialize, Serializer};
 
 use crate::{Policy, Share};
 
-/// A fact that a recording could not see and that an answer depends on. Only a
+/// A fact that a recording could not see, although an answer depends on this fact. Only a
 /// [`Coverage`](super::Coverage) makes blind spots.
 #[derive(Debug, Clone, PartialEq)]
 pub struct BlindSpot(Hidden);
 
-/// JSON has the fields for programs and a sentence for people.
+/// The JSON object has the fields of [`Hidden`] for programs, and one sentence for people.
 impl Serialize for BlindSpot {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         #[derive(Serialize)]
@@ -33,7 +33,7 @@ impl BlindSpot {
         &self.0
     }
 
-    /// Returns the kind of unknown that this blind spot causes.
+    /// Returns which kind of values this blind spot makes unknown.
     pub fn hides(&self) -> HiddenKind {
         match self.0 {
             Hidden::Unplaced { .. }
@@ -54,54 +54,57 @@ impl BlindSpot {
     }
 }
 
-/// Kind of unknown that a blind spot causes.
+/// Kind of values that a blind spot makes unknown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum HiddenKind {
-    /// An unlimited amount of lost time: no figure holds.
+    /// An unlimited amount of lost time. No figure is valid.
     Time,
-    /// A known maximum of lost time. A figure that counts all this time as taken is still true.
+    /// An amount of lost time with a known maximum. A figure that counts the maximum as taken is
+    /// valid.
     StatedTime,
-    /// A stated maximum number of gaps or wake-ups of any length. A figure that counts each of them
-    /// as above the limit still holds.
+    /// A number of gaps or wake-ups with a known maximum, each of unknown length. A figure that
+    /// counts each of them as longer than the limit is valid.
     StatedCount,
-    /// The owners of time that is in known gaps. Bounds on each owner's time can still decide.
+    /// The owners of the time in known gaps. Upper and lower bounds on the time of each owner can
+    /// still give an answer.
     Owners,
 }
 
-/// Hidden facts. Times are in nanoseconds.
+/// Facts that a recording could not see. Times are in nanoseconds.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(tag = "reason", rename_all = "snake_case")]
 pub enum Hidden {
     /// Gaps below the threshold.
     Threshold {
-        /// Threshold of the recording.
+        /// Threshold of the recording, in nanoseconds.
         threshold_ns: u64,
     },
     /// Gaps that began while another gap was being recorded.
     Writing {
-        /// Length from which such gaps are recorded.
+        /// Minimum length of such gaps that are recorded anyway, in nanoseconds.
         below_ns: u64,
     },
-    /// Time taken from an observed thread below its kernel.
+    /// Time that a layer below the kernel takes from an observed thread.
     #[serde(rename = "not_felt")]
     BelowObserved,
-    /// Tasks that delay the task in question but not the recorder.
+    /// Tasks that delay the task of the question but not the recorder.
     GoesFirst {
         /// Scheduling policy of the recorder.
         recorder: Policy,
         /// Scheduling policy of the task.
         task: Policy,
     },
-    /// Tasks that delay the recorder, because its policy is unknown.
+    /// Tasks that may delay the task of the question but not the recorder. The recorder's policy is
+    /// unknown, because the runs had different policies.
     Policy,
-    /// Lost gaps or wake-ups, each of any length.
+    /// Lost gaps or wake-ups of unknown length.
     Lost {
-        /// Maximum number.
+        /// Maximum number of lost gaps and wake-ups.
         count: u64,
     },
-    /// Owners of time, in lost records.
+    /// Owners of time that lost records would name.
     LostNames {
-        /// Number of records.
+        /// Number of lost records.
         count: u64,
     },
     /// A share that was not watched.
@@ -117,79 +120,79 @@ pub enum Hidden {
     Interrupts,
     /// Owner of the time that no probe explains.
     Unnamed,
-    /// Time that others had within KVM's time.
+    /// Time of other owners that is counted as KVM's time.
     KvmUnbounded {
-        /// Maximum of this time.
+        /// Maximum of this time, in nanoseconds.
         ns: u64,
     },
     /// Everything after the last record of a run that was cut off.
     CutOff {
-        /// Measured time.
+        /// Measured time, in nanoseconds.
         measured_ns: u64,
-        /// Planned duration; `None` if the run had no time limit.
+        /// Planned duration, in nanoseconds; `None` if the run had no time limit.
         planned_ns: Option<u64>,
     },
-    /// Everything after the workload failed.
+    /// Everything after the failure of the workload.
     Failed {
-        /// Measured time.
+        /// Measured time, in nanoseconds.
         measured_ns: u64,
     },
     /// The unmeasured part of each period.
     Paused {
-        /// Measured part of each period.
+        /// Duration of the measured part of each period, in nanoseconds.
         runtime_ns: u64,
-        /// Length of a period.
+        /// Duration of a period, in nanoseconds.
         period_ns: u64,
     },
-    /// Time in which the workload was stopped or held.
+    /// Time in which a signal or a debugger had stopped the workload.
     NotMeasured {
-        /// Duration on the CPU with the longest one.
+        /// Largest such time of one CPU, in nanoseconds.
         ns: u64,
-        /// CPUs with such time.
+        /// CPUs on which the workload was stopped.
         cpus: Vec<u32>,
     },
-    /// Time in which the workload observed nothing, at unknown times.
+    /// Time in which the workload observed nothing. The instants of this time are unknown.
     Unplaced {
-        /// Sum over all CPUs.
+        /// Sum of this time over all CPUs, in nanoseconds.
         ns: u64,
     },
     /// Everything after the clock went back.
     ClockWentBack {
-        /// Time since the start of the run.
+        /// Time from the start of the run until the clock went back, in nanoseconds.
         at_ns: u64,
     },
     /// Gaps around jumps of the clock.
     ClockJumped {
         /// Number of jumps.
         jumps: u64,
-        /// Time in which gaps have no length.
+        /// Time in which gaps have no known length, in nanoseconds.
         undated_ns: u64,
     },
-    /// Side of a gap's edge on which a short activity was, because of the clock error.
+    /// Which of two neighbouring intervals a short activity belongs to, because of the clock error.
     ClockBound {
-        /// Bound of the clock error; `None` if there is none.
+        /// Upper bound of the clock error, in nanoseconds; `None` if the error is unbounded.
         ns: Option<u64>,
     },
-    /// All figures: the gaps add up to more than the measured time.
+    /// All figures, because the gaps add up to more than the measured time.
     Damaged,
     /// Everything on CPUs that never reported.
     Silent {
-        /// The CPUs.
+        /// CPUs that never reported.
         cpus: Vec<u32>,
     },
-    /// All facts about this machine in recordings of other machines.
+    /// All facts about this machine that only recordings of other machines could contain.
     OtherMachine {
-        /// The other recordings.
+        /// Names of the other recordings.
         files: Vec<String>,
     },
-    /// Owners of time on the host, in lost records.
+    /// Owners of time on the host that lost records would name.
     HostNames {
-        /// Number of records.
+        /// Number of lost records of the host.
         count: u64,
     },
     /// Interrupts of the host that no probe reports.
     HostInterrupts,
-    /// Owners on the host of gaps that are too short for the clock error.
+    /// Owners on the host of gaps that are shorter than the clock error.
     HostUnsure {
         /// Total length of the gaps, in nanoseconds.
         ns: u64,
@@ -201,33 +204,33 @@ pub enum Hidden {
         /// Total length of the gaps, in nanoseconds.
         ns: u64,
     },
-    /// All events of a command.
+    /// All events of the command's threads.
     Untraced {
-        /// Reason, and remedy.
+        /// Reason why the events were not traced, and the remedy.
         why: String,
     },
-    /// Threads of a command that were not followed.
+    /// Events of those threads of a command that were not followed.
     Unfollowed {
         /// Number of threads; `None` for all threads.
         threads: Option<u64>,
     },
-    /// Time of a command's missed events, whose amount is unknown.
+    /// Time of missed events of a command. The amount is unknown.
     Events {
-        /// Number of events.
+        /// Number of missed events.
         count: u64,
     },
-    /// Tasks for which the command's threads waited: events were missed, and the kernel does not
+    /// Tasks for which the command's threads waited. Events were missed, and the kernel does not
     /// count run delay itself.
     Waits,
-    /// Time that a hypervisor takes in excess of steal time: for exits, its interrupts and memory.
+    /// Time that a hypervisor takes in addition to steal time: for exits, interrupts and memory.
     BeyondSteal {
-        /// Maximum of this time, at the rate measured before the command; `None` without a
-        /// measurement.
+        /// Maximum of this time in nanoseconds, at the rate that was measured before the command
+        /// ran; `None` if no rate was measured.
         ns: Option<u64>,
     },
-    /// Part of the threads' time.
+    /// Use of a part of the threads' time, which is uncertain.
     Doubt {
-        /// Maximum of this time.
+        /// Maximum of this time, in nanoseconds.
         ns: u64,
         /// Number of missed events.
         events: u64,
@@ -240,7 +243,8 @@ pub enum Hidden {
 pub enum WhyUnwatched {
     /// The run had no probes.
     NoProbes,
-    /// A hypervisor is below this machine and cannot be distinguished from the hardware.
+    /// A hypervisor is below this machine, and its time cannot be distinguished from the
+    /// hardware's.
     LayerBelow,
     /// Only the host of this machine can see the share.
     OnHost,

@@ -1,20 +1,20 @@
-//! Facts about a recording, from which blind spots follow.
+//! Facts about a recording that decide which blind spots the recording has.
 
 use crate::{ProbeStatus, RunFacts, RunOptions, ShareMap, Witnesses};
 
-/// One CPU of a recording.
+/// Measured time of one CPU of a recording.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct CpuCoverage {
     /// Number of the CPU.
     pub cpu: u32,
-    /// First and last reading of the workload's clock, CLOCK_MONOTONIC in nanoseconds; `None` if
-    /// the CPU never reported.
+    /// Times of the first and the last reading of the workload's clock, CLOCK_MONOTONIC in
+    /// nanoseconds; `None` if the CPU never reported.
     pub window_mono_ns: Option<(u64, u64)>,
-    /// Time in this window in which a signal or a debugger had stopped the workload, in
+    /// Time in `window_mono_ns` in which a signal or a debugger had stopped the workload, in
     /// nanoseconds.
     pub not_measured_ns: u64,
-    /// Time in this window in which the workload observed nothing, at unknown times, in
-    /// nanoseconds.
+    /// Time in `window_mono_ns` in which the workload observed nothing, in nanoseconds. The
+    /// instants of this time are unknown.
     pub unplaced_ns: u64,
 }
 
@@ -48,47 +48,48 @@ impl Pause {
     }
 }
 
-/// End of a run.
+/// How a run ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RunEnd {
-    /// In order: as planned, by a limit, or because the user asked for the result.
+    /// The run ended as planned, at a limit, or because the user asked for the result.
     InOrder,
     /// The workload ended by itself, too early.
     Failed,
-    /// The last record is missing.
+    /// The last record of the run is missing.
     CutOff,
 }
 
-/// Numbers of lost records.
+/// Numbers of lost records of a recording.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct LostRecords {
-    /// Records that may have been gaps, wake-ups or vCPUs.
+    /// Number of lost records that may have been gaps, wake-ups or vCPUs.
     pub gaps: u64,
-    /// Records that name who took time, lost or too late.
+    /// Number of lost or late records that name who took time.
     pub names: u64,
 }
 
 /// Events and layers that a recording watched.
 #[derive(Debug, Clone, PartialEq)]
 pub struct WatchedClasses {
-    /// Whether probes were requested.
+    /// Whether the user requested probes.
     pub traced: bool,
     /// Events that the probes could see.
     pub witnesses: Witnesses,
-    /// Whether interrupts may come that no probe reports.
+    /// Whether this machine may get interrupts that no probe reports.
     pub hidden_interrupts: bool,
     /// Whether a hypervisor is below this machine.
     pub has_layer_below: bool,
-    /// Whether a value of 0 is a measurement, for each share; otherwise the share is unknown.
+    /// For each share, whether a value of 0 is a measurement. If `false`, a value of 0 means
+    /// unknown.
     pub known: ShareMap<bool>,
-    /// Time in the share `kvm` without an upper bound, in nanoseconds. Other activities may have
-    /// had this time.
+    /// Part of the share `kvm` for which no upper bound is known, in nanoseconds. Other activities
+    /// may have had this time.
     pub unbounded_kvm_ns: u64,
     /// Status of each probe.
     pub probe_statuses: Vec<ProbeStatus>,
 }
 
-/// Everything watched, on bare metal.
+/// Returns the facts of a run on bare metal in which the probes saw every event.
 impl Default for WatchedClasses {
     fn default() -> WatchedClasses {
         WatchedClasses {
@@ -116,43 +117,43 @@ impl WatchedClasses {
     }
 }
 
-/// Trust in the clocks.
+/// Facts about the errors and jumps of the clocks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct ClockCoverage {
     /// Maximum error between the clock of gaps and the clock of probes, in nanoseconds; `None` if
     /// no anchor relates the two clocks.
     pub bound_ns: Option<u64>,
-    /// Time at which the clock went back, in nanoseconds since the start of the run; nothing later
-    /// is trusted.
+    /// Time at which the clock went back, in nanoseconds since the start of the run; `None` if the
+    /// clock never went back. Later times are not trusted.
     pub went_back_at_ns: Option<u64>,
     /// Number of jumps of the clock.
     pub jumps: u64,
-    /// Time around the jumps in which no gap has a length, in nanoseconds.
+    /// Time around the jumps in which gaps have no known length, in nanoseconds.
     pub undated_ns: u64,
 }
 
 /// Facts that the host's recording adds to the recording of its guest.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct HostRecording {
-    /// Records of the host that were lost or came too late.
+    /// Number of records of the host that were lost or came too late.
     pub lost_names: u64,
-    /// Whether interrupts may come to the host that no probe reports.
+    /// Whether the host may get interrupts that no probe reports.
     pub hidden_interrupts: bool,
-    /// Maximum error of either clock, in nanoseconds.
+    /// Maximum error of the host's clock and of the guest's clock, in nanoseconds.
     pub clock_bound_ns: u64,
-    /// Total length of gaps that are too short for the clock error, in nanoseconds.
+    /// Total length of the gaps that are shorter than the clock error, in nanoseconds.
     pub unsure_ns: u64,
-    /// Number of gaps that the host did not record, because the vCPU ran on another host or the gap
+    /// Number of gaps for which the host recorded nothing. The vCPU ran on another host, or the gap
     /// lies outside the host's run.
     pub uncovered_gaps: u64,
-    /// Total length of the gaps that the host did not record, in nanoseconds.
+    /// Total length of the gaps for which the host recorded nothing, in nanoseconds.
     pub uncovered_ns: u64,
 }
 
 /// Facts about the threads of a command.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct CommandCoverage {
-    /// Reason why nothing was traced, and the remedy; `None` if the threads were traced.
+    /// Reason why no thread was traced, and the remedy; `None` if the threads were traced.
     pub untraced: Option<String>,
     /// Number of threads that were seen.
     pub threads: u64,
@@ -160,24 +161,24 @@ pub struct CommandCoverage {
     pub unfollowed: u64,
     /// Number of missed events.
     pub missed: u64,
-    /// Number of missed events with an unknown amount of time.
+    /// Number of missed events for which the error in the times has no upper bound.
     pub unbounded: u64,
     /// Whether the kernel itself counts the run delay of threads.
     pub kernel_counts_waits: bool,
-    /// Time of the threads that is not certain, in nanoseconds.
+    /// Time of the threads whose use is uncertain, in nanoseconds.
     pub doubt_ns: u64,
-    /// Time that a hypervisor took from the threads beyond steal time.
+    /// Time that a hypervisor took from the threads in addition to steal time.
     pub beyond_steal: HypervisorTime,
 }
 
-/// Time that a hypervisor takes beyond steal time.
+/// Time that a hypervisor takes in addition to steal time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum HypervisorTime {
-    /// There is no hypervisor.
+    /// No hypervisor is below this machine.
     #[default]
     Nothing,
-    /// It was not measured.
+    /// The time was not measured.
     Unmeasured,
-    /// Nanoseconds, at the rate measured before the command.
+    /// Time in nanoseconds, computed from the rate that was measured before the command ran.
     Measured(u64),
 }

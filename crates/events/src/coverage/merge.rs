@@ -1,11 +1,11 @@
-//! Union of several runs of one machine.
+//! Coverage of several runs of one machine together.
 
 use super::{Coverage, RunEnd};
 use crate::ShareMap;
 
 impl Coverage {
     /// Returns the coverage of both recordings together. Each CPU keeps the coverage of its own
-    /// recording; the machine gets the coverage of the recording that saw less.
+    /// recording. A fact about the whole machine gets the value of the recording that saw less.
     pub fn and(mut self, other: Coverage) -> Coverage {
         self.policy = self.policy.filter(|own| other.policy == Some(*own));
         self.threshold_ns = self.threshold_ns.max(other.threshold_ns);

@@ -1,9 +1,9 @@
-//! Coverage: the facts that a recording could see. From it follows why a question about the
-//! recording has no answer.
+//! Coverage: the facts that a recording could see. The coverage decides which questions about the
+//! recording have no answer, and why.
 //!
-//! Readers of a stream state facts here: when each CPU was measured, the threshold, the watched
-//! events and the losses. Code that draws a conclusion calls [`Coverage::blind_spots`]. No other
-//! code makes a [`BlindSpot`].
+//! The code that reads a stream fills a [`Coverage`]: when each CPU was measured, the threshold,
+//! the watched events and the losses. The code that answers a question calls
+//! [`Coverage::blind_spots`]. No other code makes a [`BlindSpot`].
 
 mod answers;
 mod blind_spot;
@@ -25,11 +25,11 @@ use serde::{Serialize, Serializer};
 
 use crate::{MeasuringCommand, Policy, RunFacts, RunOptions};
 
-/// Default threshold of a run, in nanoseconds. If shorter gaps are missing, this is not reported as
-/// a loss.
+/// Default threshold of a run, in nanoseconds. If gaps below this length are missing, vmnoise does
+/// not report a blind spot.
 pub const USUAL_THRESHOLD_NS: u64 = 1_000;
-/// Cycles from which the recording of a gap counts as disturbed. Shorter disturbances are in no
-/// gap.
+/// Length, in TSC cycles, up to which a polling loop misses a gap while it records another gap. A
+/// longer interruption is recorded as a gap of its own.
 const WRITING_TSC: u128 = 10_000;
 
 /// Coverage of one recording: the facts about the machine that it could see.
@@ -39,28 +39,29 @@ pub struct Coverage {
     pub workload: MeasuringCommand,
     /// Scheduling policy of the measuring threads; `None` if unknown.
     pub policy: Option<Policy>,
-    /// Length below which gaps were not recorded, in nanoseconds; 0 if every length was.
+    /// Length below which gaps were not recorded, in nanoseconds; 0 if gaps of every length were
+    /// recorded.
     pub threshold_ns: u64,
     /// Length, in nanoseconds, below which a gap is missed if it begins while another gap is being
     /// recorded.
     pub writing_ns: u64,
-    /// One entry for each CPU that was, or should have been, measured.
+    /// One entry for each CPU that was measured or should have been measured.
     pub cpus: Vec<CpuCoverage>,
     /// Measured part of each period; `None` if the whole period was measured.
     pub pause: Option<Pause>,
     /// Planned duration, in nanoseconds; `None` if the run had no time limit.
     pub planned_ns: Option<u64>,
-    /// End of the run.
+    /// How the run ended.
     pub end: RunEnd,
-    /// Lost records.
+    /// Numbers of lost records.
     pub lost: LostRecords,
-    /// Whether the gaps add up to more than the measured time, so the stream is damaged.
+    /// Whether the gaps add up to more than the measured time. If so, the stream is damaged.
     pub more_taken_than_measured: bool,
     /// Watched events and layers.
     pub watched: WatchedClasses,
     /// Facts about the clocks that limit which times can be trusted.
     pub clock: ClockCoverage,
-    /// Recordings of other machines that were given to the same command.
+    /// Recordings of other machines in the same call of vmnoise.
     pub others: Vec<String>,
     /// Facts that a host's recording adds; `None` if no such recording was read.
     pub host: Option<HostRecording>,
@@ -69,8 +70,8 @@ pub struct Coverage {
 }
 
 impl Coverage {
-    /// Returns the coverage of a recording of this workload with no known facts and no known blind
-    /// spots.
+    /// Returns the coverage of a recording of this workload. No fact is known yet, and no blind
+    /// spot.
     pub fn of_workload(workload: MeasuringCommand) -> Coverage {
         Coverage {
             workload,
@@ -91,7 +92,7 @@ impl Coverage {
         }
     }
 
-    /// Returns the coverage of a command's threads, which ran for their own purpose.
+    /// Returns the coverage of the threads of a command that vmnoise observed.
     pub fn of_command(command: CommandCoverage) -> Coverage {
         Coverage {
             command: Some(command),
@@ -99,15 +100,15 @@ impl Coverage {
         }
     }
 
-    /// Returns the coverage known before the first event. Until the last record is read, the
-    /// recording counts as cut off.
+    /// Returns the coverage that is known before the first event. The recording counts as cut off
+    /// until its last record is read.
     pub fn of(facts: &RunFacts) -> Coverage {
         let options = &facts.options;
         Coverage {
-            // Usually inherited from a shell.
+            // A run without a requested policy usually inherits the policy of a shell.
             policy: Some(options.priority.unwrap_or(Policy::Other(0))),
             threshold_ns: match facts.workload {
-                // Every wake-up is a value, and the kernel counts every exit.
+                // Every wake-up is recorded, and the kernel counts every exit.
                 MeasuringCommand::Timerlat | MeasuringCommand::Exits => 0,
                 MeasuringCommand::Microvm
                 | MeasuringCommand::Osnoise
@@ -123,14 +124,14 @@ impl Coverage {
         }
     }
 
-    /// Returns the coverage of one CPU alone.
+    /// Returns the same coverage, reduced to one CPU.
     pub fn on_cpu(&self, cpu: u32) -> Coverage {
         let mut one = self.clone();
         one.cpus.retain(|it| it.cpu == cpu);
         one
     }
 
-    /// Returns the time from first to last reading of the CPU that was measured longest, in
+    /// Returns the longest measured time of a CPU, from its first to its last reading, in
     /// nanoseconds.
     pub fn measured_ns(&self) -> u64 {
         let windows = self.cpus.iter().filter_map(|it| it.window_mono_ns);
@@ -139,7 +140,7 @@ impl Coverage {
     }
 }
 
-/// JSON lists every blind spot that may interest a reader.
+/// The JSON list has every blind spot that can change any answer.
 impl Serialize for Coverage {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         self.blind_spots(Question::Anything).serialize(serializer)

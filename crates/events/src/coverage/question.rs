@@ -5,18 +5,19 @@ use crate::{Policy, Share};
 /// A question that a recording may be unable to answer.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Question {
-    /// Was no gap or wake-up longer than this, in nanoseconds?
+    /// Was every gap or wake-up latency at most this long, in nanoseconds?
     Longest(f64),
-    /// How often are gaps or wake-ups longer than this, in nanoseconds?
+    /// How often is a gap or a wake-up latency longer than this, in nanoseconds?
     Often(f64),
-    /// How much time was taken, or how many gaps occurred?
+    /// How much time was taken in total, or how many gaps were there?
     Taken,
-    /// How much time did a share take?
+    /// How much time was taken as this share?
     TakenAs(Share),
-    /// How much time did a culprit take, in this share, or in any share if `None`?
+    /// How much time did one culprit take? `Some` limits the question to one share; `None` means
+    /// any share.
     TakenBy(Option<Share>),
-    /// How much time would a task of this policy have lost at most?
+    /// How much time would a task of this policy have lost in the worst case?
     TakenFrom(Policy),
-    /// Is anything hidden that may interest a reader?
+    /// Which blind spots does the recording have at all?
     Anything,
 }

@@ -1,10 +1,10 @@
-//! Each hidden fact matters only to the questions whose answers it can change.
+//! Tests that each hidden fact appears only for the questions whose answers it can change.
 
 use super::*;
 use crate::fixtures::by_hand::polling_in_a_machine;
 use crate::{ProbeStatus, Share};
 
-/// A recording of CPU 1 without blind spots.
+/// Returns the coverage of a recording of CPU 1 without blind spots.
 fn whole() -> Coverage {
     let mut coverage = Coverage::of(&polling_in_a_machine());
     coverage.end = RunEnd::InOrder;
@@ -26,7 +26,8 @@ fn hidden(coverage: &Coverage, question: Question) -> Vec<Hidden> {
     spots.iter().map(|it| it.hidden().clone()).collect()
 }
 
-/// Returns the questions that this change of the facts affects, each with its blind spots.
+/// Changes a coverage without blind spots. Returns the questions that then have blind spots, each
+/// with these blind spots.
 fn differs(change: impl FnOnce(&mut Coverage)) -> Vec<(Question, Vec<Hidden>)> {
     let mut blind = whole();
     change(&mut blind);
@@ -103,14 +104,15 @@ fn a_threshold_hides_what_is_shorter() {
             Hidden::Threshold {
                 threshold_ns: 2_000
             },
-            // 10,000 cycles of a nanosecond each.
+            // 10,000 cycles at 1 GHz.
             Hidden::Writing { below_ns: 10_000 },
         ]
     );
     assert_eq!(hidden(&blind, OFTEN), []);
 }
 
-/// The rate in a part of each period is the rate of all of it; single gaps in the rest are unknown.
+/// The rate of gaps in the measured part of each period is the rate in the whole period. Single
+/// gaps in the unmeasured part remain unknown.
 #[test]
 fn a_pause_hides_the_longest_and_no_rate() {
     let pause = Pause {
@@ -122,7 +124,7 @@ fn a_pause_hides_the_longest_and_no_rate() {
     assert_eq!(questions(&paused), expected);
     let stopped = differs(|it| it.cpus[0].not_measured_ns = 5);
     assert_eq!(questions(&stopped), expected);
-    // A supply counts this time as taken.
+    // The computation of a supply counts this time as taken.
     assert_eq!(stopped[3].1, [Hidden::Unplaced { ns: 5 }]);
     assert_eq!(
         stopped[0].1,
@@ -176,7 +178,7 @@ fn who_took_it_matters_to_shares_alone() {
     assert_eq!(hidden(&blind, Question::Anything), elsewhere);
 }
 
-/// A probe is identified by its full name, not by a word in it.
+/// A probe is identified by its full name, not by a word in its name.
 #[test]
 fn why_a_share_was_not_watched_is_what_its_own_probe_says() {
     let mut blind = whole();
@@ -236,7 +238,7 @@ fn of_a_command_all_that_was_missed_is_said() {
     );
 }
 
-/// A program reads the word; a person reads the sentence with the remedy.
+/// Programs read the keyword of a blind spot; people read the sentence with the remedy.
 #[test]
 fn each_blind_spot_has_a_word_and_a_sentence() {
     let mut blind = whole();

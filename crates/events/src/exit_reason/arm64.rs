@@ -1,8 +1,8 @@
-//! Exits of arm64 guests, named as `kvm_exit` prints them: the exception
-//! (`arch/arm64/include/asm/kvm_asm.h`) and, for a trap, its class
-//! (`arch/arm64/include/asm/esr.h`).
+//! Exit reasons of arm64 guests, with the names that the tracepoint `kvm_exit` prints. Names of
+//! exceptions come from `arch/arm64/include/asm/kvm_asm.h`. A trap has the name of its class from
+//! `arch/arm64/include/asm/esr.h`.
 
-/// Value of `ret` in `kvm_exit` for a trapped instruction; the class names the trap.
+/// Value of `ret` in `kvm_exit` for a trapped instruction. The exception class then names the trap.
 pub(super) const TRAP: u64 = 2;
 
 /// Exception code and name, ascending by code.

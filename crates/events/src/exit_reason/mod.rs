@@ -1,4 +1,4 @@
-//! Reason of an exit: the code as the hardware gives it, and the known name.
+//! Reason of an exit: the number that the hardware or KVM reports, and its name if known.
 
 mod arm64;
 mod svm;
@@ -8,7 +8,7 @@ use std::borrow::Cow;
 
 use serde::{Deserialize, Serialize};
 
-/// Set of numbers that an exit code belongs to.
+/// Numbering scheme of exit codes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[repr(u8)]
@@ -17,54 +17,58 @@ pub enum Isa {
     Vmx = 1,
     /// AMD SVM: exit codes.
     Svm = 2,
-    /// Exits of arm64. The code has the exception in bits 32 and up, and the class of the exception
-    /// in bits 0 to 31.
+    /// Exits of arm64 guests. Bits 32 and up of the code hold the exception. Bits 0 to 31 hold the
+    /// class of the exception.
     Arm64 = 3,
-    /// KVM reports that a guest left but not why. Each exit is seen as a return of KVM_RUN.
+    /// KVM reports that a guest left, but not the reason. vmnoise sees such an exit as a return of
+    /// KVM_RUN.
     KvmRun = 4,
-    /// The vCPU's thread was off its CPU, and no probe saw why the guest left. The code is 0.
+    /// The vCPU's thread was off its CPU, and no probe saw why the guest left. The code is always
+    /// 0.
     OffCpu = 5,
 }
 
 impl Isa {
-    /// Every set, ordered by its number in recordings.
+    /// Every scheme, ordered by its number in recordings.
     pub const ALL: [Isa; 5] = [Isa::Vmx, Isa::Svm, Isa::Arm64, Isa::KvmRun, Isa::OffCpu];
 
-    /// Returns the set with this number, or `None` if this version does not know the number. VMX
-    /// and SVM have the numbers of the tracepoint `kvm_exit`.
+    /// Returns the scheme with this number, or `None` if this version does not know the number. VMX
+    /// and SVM have the numbers that the tracepoint `kvm_exit` uses.
     pub fn from_number(number: u8) -> Option<Isa> {
         Self::ALL.into_iter().find(|isa| isa.number() == number)
     }
 
-    /// Returns the set for the argument `isa` of the tracepoint `kvm_exit` (KVM_ISA_VMX and
-    /// KVM_ISA_SVM of arch/x86/kvm/trace.h).
+    /// Returns the scheme for the argument `isa` of the tracepoint `kvm_exit` (KVM_ISA_VMX and
+    /// KVM_ISA_SVM of arch/x86/kvm/trace.h), or `None` for another number.
     pub fn of_kvm_exit(isa: u32) -> Option<Isa> {
         [Isa::Vmx, Isa::Svm]
             .into_iter()
             .find(|it| u32::from(it.number()) == isa)
     }
 
-    /// Returns the number in recordings and on the wire from BPF.
+    /// Returns the number of this scheme in recordings and in BPF records.
     pub const fn number(self) -> u8 {
         self as u8
     }
 }
 
-/// Reason why a guest left. A code without a name is kept unchanged.
+/// Reason why a guest left. A code without a known name is kept unchanged.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct ExitReason {
-    /// Set of numbers of `code`.
+    /// Numbering scheme of `code`.
     pub isa: Isa,
-    /// The code. For [`Isa::Arm64`], [`ExitReason::arm64`] makes it; for [`Isa::KvmRun`], it is
-    /// `exit_reason` of struct kvm_run (`include/uapi/linux/kvm.h`).
+    /// Number of the reason in this scheme. For [`Isa::Arm64`], [`ExitReason::arm64`] makes this
+    /// number. For [`Isa::KvmRun`], it is `exit_reason` of struct kvm_run
+    /// (`include/uapi/linux/kvm.h`).
     pub code: u64,
 }
 
-/// Mask of the basic reason. VMX uses the upper bits for flags: enclave, bus lock, failed entry.
+/// Mask of the basic exit reason in a VMX code. The bits above hold flags: enclave, bus lock,
+/// failed entry.
 const VMX_BASIC: u64 = 0xffff;
 
 impl Isa {
-    /// Returns every name that a reason of this set can have.
+    /// Returns every name that a reason of this scheme can have.
     pub fn reason_names(self) -> impl Iterator<Item = &'static str> {
         let tables = match self {
             Isa::Vmx => [vmx::NAMES, &[]],
@@ -78,14 +82,13 @@ impl Isa {
 }
 
 impl ExitReason {
-    /// Reason of an exit about which nothing is known except that the vCPU's thread was off its
-    /// CPU.
+    /// Reason of an exit for which only one fact is known: the vCPU's thread was off its CPU.
     pub const OFF_CPU: ExitReason = ExitReason {
         isa: Isa::OffCpu,
         code: 0,
     };
 
-    /// Returns the reason of an arm64 exit from `ret` and `esr_ec` of `kvm_exit`.
+    /// Returns the reason of an arm64 exit, given the fields `ret` and `esr_ec` of `kvm_exit`.
     pub const fn arm64(exception: u32, class: u32) -> ExitReason {
         ExitReason {
             isa: Isa::Arm64,
@@ -93,8 +96,8 @@ impl ExitReason {
         }
     }
 
-    /// Returns the name that perf, trace-cmd and the kernel print; `unknown_` and the code if the
-    /// reason has no name.
+    /// Returns the name that perf, trace-cmd and the kernel print. If the reason has no name,
+    /// returns `unknown_` followed by the code.
     pub fn name(self) -> Cow<'static, str> {
         let (table, code) = match self.isa {
             Isa::Vmx => (vmx::NAMES, self.code & VMX_BASIC),
@@ -121,7 +124,8 @@ impl std::fmt::Display for ExitReason {
 
 const OFF_CPU: &[(u64, &str)] = &[(0, "off_cpu")];
 
-/// Reasons for the return of KVM_RUN: `KVM_EXIT_*` of `include/uapi/linux/kvm.h`, ascending.
+/// Reasons for a return of KVM_RUN: `KVM_EXIT_*` of `include/uapi/linux/kvm.h`, ascending by
+/// number.
 const KVM_RUN: &[(u64, &str)] = &[
     (0, "UNKNOWN"),
     (1, "EXCEPTION"),
@@ -209,8 +213,8 @@ mod tests {
         assert_eq!(Isa::from_number(0), None);
     }
 
-    /// Returns pairs of number and string from a kernel header, joined from `#define NAME NUMBER`
-    /// and `{ NAME, "string" }`.
+    /// Returns pairs of number and string from a kernel header. The header defines the number in
+    /// `#define NAME NUMBER` and the string in `{ NAME, "string" }`.
     fn pairs_of_header(path: &str) -> Vec<(u64, String)> {
         let text = std::fs::read_to_string(path)
             .unwrap_or_else(|error| panic!("{path} (package linux-libc-dev): {error}"));
@@ -240,7 +244,7 @@ mod tests {
         let vmx_pairs = pairs_of_header(&format!("{folder}/vmx.h"));
         let svm_pairs = pairs_of_header(&format!("{folder}/svm.h"));
         assert!(vmx_pairs.len() > 50 && svm_pairs.len() > 80);
-        // Flags of the reason have strings too.
+        // The header also has strings for flags of the reason. They are not exit reasons.
         for (code, name) in vmx_pairs.into_iter().filter(|(code, _)| *code <= VMX_BASIC) {
             assert_eq!(vmx(code).name(), name);
         }

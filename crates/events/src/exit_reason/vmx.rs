@@ -1,5 +1,5 @@
-//! Basic exit reasons of Intel VMX, with the names of `arch/x86/include/uapi/asm/vmx.h`, or of the
-//! Intel SDM (volume 3, appendix C) where the header has none.
+//! Basic exit reasons of Intel VMX, with the names of `arch/x86/include/uapi/asm/vmx.h`. Reasons
+//! that this header lacks have the names of the Intel SDM (volume 3, appendix C).
 
 /// Code and name, ascending by code.
 pub(super) const NAMES: &[(u64, &str)] = &[

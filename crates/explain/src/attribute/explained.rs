@@ -1,4 +1,4 @@
-//! Result of cutting one interval: the part of each side.
+//! Result of dividing one interval between guest and host.
 
 use std::ops::Range;
 
@@ -21,41 +21,43 @@ pub(crate) struct Explained<'a> {
     pub(crate) exits: &'a [HostExit],
     /// Whether every exit is reported, so that the vCPU was in its guest at all other times.
     pub(crate) reports_exits: bool,
-    /// Share of the residual.
+    /// Share to which the residual belongs.
     pub(crate) residual: Share,
     pub(crate) names: &'a Names,
-    /// Name of the vCPU's sleep after the expiry of a wake-up.
+    /// Name of the time in which the vCPU still slept after the expiry of a wake-up.
     pub(crate) overslept: Option<SourceId>,
 }
 
 /// A gap, or one segment of a wake-up.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct CutStretch {
-    /// Phase of the segment; `None` for a gap, or if a needed step was not seen.
+    /// Phase of the segment; `None` for a gap, or if an event that delimits the phase is missing.
     pub(crate) phase: Option<Phase>,
     /// Phase that ends at the end of the segment.
     pub(crate) until: Option<Phase>,
     pub(crate) dur_ns: u64,
     /// Whether the segment is longer than the clock error of its host.
     pub(crate) is_sure: bool,
-    /// Parts of the guest's own kernel, by activity, net of the host's time inside them.
+    /// Parts of the guest's own kernel, one for each activity, without the time that the host took
+    /// during them.
     pub(crate) own: Vec<Part>,
     pub(crate) steal_ns: u64,
     /// Time outside of exits that no probe explains, in nanoseconds.
     pub(crate) residual_ns: u64,
-    /// Indices of the exits that overlap the segment; `overlaps` holds the parts of each.
+    /// Indices of the exits that overlap the segment.
     pub(crate) exits: Range<usize>,
+    /// Parts of each of these exits in the segment.
     pub(crate) overlaps: Vec<Overlap>,
 }
 
 impl CutStretch {
-    /// Returns the time in this segment spent in exits, in nanoseconds.
+    /// Returns the time in this segment that was spent in exits, in nanoseconds.
     pub(crate) fn met_ns(&self) -> u64 {
         let parts = self.overlaps.iter().flat_map(|overlap| &overlap.parts);
         parts.map(|part| part.ns).sum()
     }
 
-    /// Returns the time in exits that is too short for the clock error, in nanoseconds.
+    /// Returns the time of exits whose overlap is too short for the clock error, in nanoseconds.
     pub(crate) fn unsure_ns(&self) -> u64 {
         self.overlaps.iter().map(|overlap| overlap.unsure_ns).sum()
     }

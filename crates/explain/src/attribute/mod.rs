@@ -1,4 +1,4 @@
-//! Cuts a gap or a wake-up into parts, one for each activity that owns time of it.
+//! Divides a gap or a wake-up into parts, one for each activity that owns time in it.
 
 mod explained;
 
@@ -28,9 +28,9 @@ pub(crate) struct Context<'a> {
     pub(crate) kvm_bound: &'a KvmBound,
     /// Coverage of this interval by the host's recording.
     pub(crate) host_coverage: HostCoverage,
-    /// See [`crate::host_exits::HostExits::blur_ns`].
+    /// Clock error of the host's exits; see [`crate::host_exits::HostExits::blur_ns`].
     pub(crate) blur_ns: u64,
-    /// Whether an exit may lie in this gap, within the clock error.
+    /// Whether an exit may lie in this gap, given the clock error.
     pub(crate) is_near_exit: bool,
     /// Whether records of this interval may have been lost.
     pub(crate) may_have_lost: bool,
@@ -38,18 +38,18 @@ pub(crate) struct Context<'a> {
     pub(crate) is_unposted: bool,
 }
 
-/// Attribution of intervals, one after another; reuses its memory.
+/// Divides intervals into parts, one interval after another, and reuses its memory.
 #[derive(Debug)]
 pub(crate) struct Attribution {
     limits: Limits,
-    /// Name of a vCPU's sleep that continued after its guest's timer was due.
+    /// Name of the time in which a vCPU still sleeps although its guest's timer is due.
     overslept: Option<SourceId>,
     sweep: Sweep,
     subtraction: Subtraction,
     own_steal: OwnSteal,
-    /// Scratch: activities that can delay a segment, and activities without the steal that their
-    /// host places.
+    /// Scratch memory: activities that can delay a segment.
     holding: Vec<Activity>,
+    /// Scratch memory: activities without the steal that belongs to waits in known exits.
     minus_steal: Vec<Activity>,
     interval: Interval,
     /// Segments of the current interval; empty without a host's recording.
@@ -58,7 +58,7 @@ pub(crate) struct Attribution {
     reports_exits: bool,
 }
 
-/// Lengths from which an interval ends the run.
+/// Minimum lengths of an interval that end the run.
 #[derive(Debug, Default)]
 struct Limits {
     gap_ns: Option<u64>,
@@ -66,14 +66,14 @@ struct Limits {
     thread_ns: Option<u64>,
 }
 
-/// Steal clocks that cover a segment.
+/// Steal clocks that were read in a segment.
 #[derive(Debug, Clone, Copy)]
 struct Clocks {
-    /// The workload read a steal clock at its start and end.
+    /// Whether the workload read a steal clock at the start and at the end of the segment.
     own: bool,
-    /// Activities read a steal clock.
+    /// Whether a steal clock was read for each activity.
     activities: bool,
-    /// Both read the same steal clock.
+    /// Whether the workload and the activities read the same steal clock.
     one: bool,
 }
 
@@ -99,7 +99,7 @@ impl Attribution {
         }
     }
 
-    /// Sets the name for a sleep that the host should have ended.
+    /// Sets the name of the time in which a vCPU still sleeps although its guest's timer is due.
     pub(crate) fn beside(self, overslept: SourceId) -> Attribution {
         Attribution {
             overslept: Some(overslept),
@@ -107,9 +107,9 @@ impl Attribution {
         }
     }
 
-    /// Cuts `gap`, which starts at `start_ns` and lasts `dur_ns`, into parts. The order is: one
-    /// part for each activity that owns time of it, then the residual, then the parts of each exit
-    /// of its vCPU.
+    /// Divides `gap`, which starts at `start_ns` and lasts `dur_ns`, into parts. First comes one
+    /// part for each activity that owns time in the gap. The residual follows, and then the parts
+    /// of each exit of the vCPU.
     pub(crate) fn gap(
         &mut self,
         gap: &Gap,
@@ -179,8 +179,8 @@ impl Attribution {
             .is_some_and(|limit_ns| dur_ns >= limit_ns);
     }
 
-    /// Cuts a wake-up, which ends after its expiry, into the parts of its phases. `activities` and
-    /// `exits` overlap the wake-up and are sorted.
+    /// Divides a wake-up, which ends after its expiry, into the parts of its phases. `activities`
+    /// and `exits` overlap the wake-up and are sorted.
     pub(crate) fn wakeup(
         &mut self,
         activation: &Activation,
@@ -271,7 +271,7 @@ impl Attribution {
             || reaches(Some(dur_ns), self.limits.thread_ns);
     }
 
-    /// Starts the next interval; the caller sets its detail.
+    /// Starts the next interval. The caller then sets `detail`.
     fn begin(&mut self, cpu: u32, (start_mono_ns, dur_ns): (u64, u64), context: Context<'_>) {
         let interval = &mut self.interval;
         interval.cpu = cpu;
@@ -286,8 +286,9 @@ impl Attribution {
         self.stretches.clear();
     }
 
-    /// Assigns each nanosecond of a segment to one owner. The first of `exits` has the number
-    /// `first_exit` in the interval. Inlined into both callers, because there are many gaps.
+    /// Assigns each nanosecond of a segment to one owner. `first_exit` is the index of the first of
+    /// `exits` in the interval. The function is inlined into both callers, because there are many
+    /// gaps.
     #[inline(always)]
     fn cut(
         &mut self,
@@ -422,18 +423,18 @@ impl Attribution {
         });
     }
 
-    /// Returns the parts before [`Self::settle`]: one for each activity, for steal, for the
-    /// residual, and for each party to each exit.
+    /// Returns the parts before [`Self::settle`]: one for each activity, one for steal, one for the
+    /// residual, and one for each participant of each exit.
     pub(crate) fn pieces(&self) -> &[Part] {
         &self.interval.parts
     }
 
-    /// Adds up the parts of each source, the largest first.
+    /// Adds up the parts of each source, and sorts the largest first.
     pub(crate) fn settle(&mut self) {
         part::settle(&mut self.interval.parts);
     }
 
-    /// Returns the last interval; `exits` must be the exits that it was cut with.
+    /// Returns the last interval. `exits` must be the exits with which the interval was divided.
     pub(crate) fn explained<'a>(
         &'a self,
         exits: &'a [HostExit],
@@ -451,7 +452,7 @@ impl Attribution {
     }
 }
 
-/// Counts the exits below a gap if the workload has not counted them.
+/// Counts the host's exits in a gap, if the workload has not counted exits.
 fn count_exits(gap: &mut GapDetail, exits: &[HostExit], overlaps: &[Overlap]) {
     let each = exits.iter().zip(overlaps);
     let unbounded = each

@@ -1,4 +1,4 @@
-//! Figures of one CPU: since the start, and since the last period.
+//! Figures of one CPU, since the start and since the last period.
 
 use vmnoise_events::InterferenceCounts;
 
@@ -9,12 +9,12 @@ use crate::ledger::PeriodLine;
 use crate::visibility::Visibility;
 
 impl Cpu {
-    /// Returns the exits since the start; `None` without a tally.
+    /// Returns the numbers of exits since the start; `None` without a tally.
     pub(crate) fn exits(&self) -> Option<ExitCounts> {
         self.tally.as_ref().map(ExitCounts::of)
     }
 
-    /// Returns the workload's own counters since the start; `None` without counters.
+    /// Returns the workload's counters of interferences since the start; `None` without counters.
     pub(crate) fn interference_counts(&self) -> Option<InterferenceCounts> {
         self.tally.and_then(|tally| tally.interference)
     }
@@ -55,21 +55,22 @@ impl Cpu {
         }
     }
 
-    /// Returns the window from the workload's first to its last reading, CLOCK_MONOTONIC in
-    /// nanoseconds; without a tally, all time.
+    /// Returns the window from the workload's first to its last reading, in nanoseconds of
+    /// CLOCK_MONOTONIC. Without a tally, the window contains all time.
     pub(super) fn window(&self, clock: &ClockMap) -> (u64, u64) {
         let started_ns = self.started_mono_ns.unwrap_or(0);
         let last_ns = self.tally.map(|tally| clock.mono_ns(tally.last_tsc));
         (started_ns, last_ns.unwrap_or(u64::MAX))
     }
 
-    /// Returns `window`, or `None` if the workload never reported or no clock dates its first
-    /// reading.
+    /// Returns [`Self::window`], or `None` if the workload never reported, or if no clock dates its
+    /// first reading.
     pub(crate) fn measured_ns(&self, clock: &ClockMap) -> Option<(u64, u64)> {
         (self.tally.is_some() && self.started_mono_ns.is_some()).then(|| self.window(clock))
     }
 
-    /// Returns how long the workload was stopped; `None` if no probe could see it.
+    /// Returns how long the workload was stopped, in nanoseconds; `None` if no probe could see a
+    /// stop.
     pub(crate) fn not_measured_ns(&self, visibility: &Visibility, clock: &ClockMap) -> Option<u64> {
         let is_reported = visibility.witnesses().sched && !visibility.is_observed();
         let ns = self.stops.not_measured_ns(self.window(clock));
@@ -77,8 +78,8 @@ impl Cpu {
     }
 
     /// Returns the runtime of the workload, in nanoseconds; `None` without a tally. If gaps are
-    /// dated by the TSC, it excludes the time around clock jumps, because gaps there are excluded
-    /// too.
+    /// stamped with the TSC, the runtime excludes the time around clock jumps, because gaps in this
+    /// time are excluded too.
     pub(crate) fn runtime_ns(&self, visibility: &Visibility, clock: &ClockMap) -> Option<u64> {
         let tally = self.tally?;
         let span_ns = clock

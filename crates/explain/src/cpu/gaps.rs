@@ -39,7 +39,7 @@ impl Cpu {
     }
 
     /// Explains gaps that are derived from activities. Returns the time before which no later gap
-    /// starts. The tally gives the time up to which all activities have arrived.
+    /// starts. All activities before the tally's last reading have arrived.
     pub(super) fn explain_derived(
         &mut self,
         horizon: Horizon,
@@ -78,7 +78,7 @@ impl Cpu {
         self.derivation.reported_to_ns()
     }
 
-    /// Explains one gap; returns `false` if its length is impossible.
+    /// Explains one gap. Returns `false` if the length of the gap is impossible.
     fn explain(
         &mut self,
         gap: &Gap,

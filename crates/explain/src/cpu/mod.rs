@@ -1,4 +1,5 @@
-//! One measured CPU: events that wait, and sums of those that are explained.
+//! One measured CPU: events that wait for an explanation, and sums of the events that are
+//! explained.
 
 mod figures;
 mod gaps;
@@ -37,19 +38,19 @@ pub(crate) struct Shared<'a> {
     pub(crate) names: &'a Names,
     pub(crate) attribution: &'a mut Attribution,
     pub(crate) threshold_ns: u64,
-    /// Places of the stream where records may be missing.
+    /// Times at which records of the stream may be missing.
     pub(crate) stream_gaps: &'a StreamGaps,
     /// Function that returns the host's coverage of this CPU between two instants (CLOCK_MONOTONIC,
     /// ns).
     pub(crate) host_coverage: &'a dyn Fn(u32, u64, u64) -> HostCoverage,
-    /// Receiver of every trace line, if requested.
+    /// Receiver of all trace lines; `None` if no trace was requested.
     pub(crate) trace: Option<&'a mut Trace>,
-    /// Period of periodic tasks; 0 for other workloads.
+    /// Period of periodic tasks, in nanoseconds; 0 for other workloads.
     pub(crate) timer_period_ns: u64,
-    /// Time left for all further gaps and wake-ups of the run, in nanoseconds. It keeps every sum
-    /// within a u64, which is 584 years; only a damaged stream exceeds that.
+    /// Time left for all further gaps and wake-ups of the run, in nanoseconds. This limit keeps
+    /// every sum within a u64 (584 years). Only a damaged stream exceeds the limit.
     pub(crate) room_ns: &'a mut u64,
-    /// Room for waits that would have followed a late task.
+    /// Memory left for the waits that would have followed a late task.
     pub(crate) waits_room: &'a mut Room,
 }
 
@@ -62,38 +63,39 @@ pub(crate) struct Cpu {
     timeline: Timeline,
     host_exits: HostExits,
     derivation: Derivation,
-    /// Activities to trace, if requested.
+    /// Net durations of activities for the trace; `None` if no trace was requested.
     net_noise: Option<NetNoise>,
     kvm_bound: KvmBound,
     posted: Posted,
     pub(crate) ledger: Ledger,
-    /// Sums of wake-ups; periodic tasks only.
+    /// Sums of wake-ups; `None` for workloads other than periodic tasks.
     pub(crate) wakeups: Option<WakeupLedger>,
     pub(crate) tally: Option<CpuTally>,
     /// Frames of the host's feed about this CPU.
     pub(crate) host: HostLine,
-    /// Exits at the end of the last period.
+    /// Numbers of exits at the end of the last period.
     period_exits: ExitCounts,
-    /// Runtime at the end of the last period.
+    /// Runtime at the end of the last period, in nanoseconds.
     period_runtime_ns: u64,
-    /// Interferences at the end of the last period.
+    /// Numbers of interferences at the end of the last period.
     period_counts: InterferenceCounts,
-    /// Start of the workload from the first tally; known once a clock dates it.
+    /// Start of the workload by its first tally, in nanoseconds of CLOCK_MONOTONIC; `None` until a
+    /// clock dates it.
     pub(crate) started_mono_ns: Option<u64>,
-    /// The workload's last reading before the last watermark.
+    /// Last reading of the workload before the last watermark.
     alive_tsc: Option<u64>,
     pub(crate) stops: Stops,
-    /// Whether this CPU needs another pass: something was reported, or still waits.
+    /// Whether this CPU needs another pass, because an event arrived or still waits.
     pub(crate) is_busy: bool,
-    /// Whether any event of this CPU came since its last period.
+    /// Whether any event of this CPU arrived since its last period.
     pub(crate) is_heard: bool,
-    /// Result of the last pass: see [`Self::advance`].
+    /// Time that [`Self::advance`] returned in the last pass.
     pub(crate) settled_ns: u64,
-    /// Gaps that came after their activities were forgotten.
+    /// Number of gaps that arrived after their activities had been forgotten.
     pub(crate) late_gaps: u64,
-    /// Gaps during which a clock jumped, so their length and place are unknown.
+    /// Number of gaps during which a clock jumped, so that their times and lengths are unknown.
     pub(crate) undated_gaps: u64,
-    /// Gaps that no clock can hold, and wake-ups whose corrected waits do not fit.
+    /// Number of gaps that no clock can hold, and of wake-ups whose corrected waits do not fit.
     impossible_gaps: u64,
 }
 
@@ -164,7 +166,8 @@ impl Cpu {
         }
     }
 
-    /// Forgets events that ended after the last anchor.
+    /// Forgets the gaps and wake-ups that ended after the last anchor. `last_ns` is CLOCK_MONOTONIC
+    /// at this anchor.
     pub(crate) fn forget_undated(&mut self, clock: &ClockMap, last_ns: u64) {
         let last_tsc = clock.span_tsc().map_or(0, |(_, last_tsc)| last_tsc);
         self.waiting.forget_after(last_tsc);
@@ -190,13 +193,13 @@ impl Cpu {
         self.host_exits.push(exit);
     }
 
-    /// Returns whether the gaps that may contain this activity are already explained.
+    /// Returns whether all gaps that may contain this activity are already explained.
     pub(crate) fn has_forgotten(&self, activity: &Activity) -> bool {
         self.timeline.has_forgotten(activity.end_mono_ns)
     }
 
-    /// Replaces the previous tally, because counters are cumulative. The start stays that of the
-    /// first one.
+    /// Replaces the previous tally, because its counters are cumulative. The first reading stays
+    /// that of the first tally.
     pub(crate) fn add_tally(&mut self, tally: CpuTally) {
         let first_tsc = self
             .tally
@@ -207,9 +210,9 @@ impl Cpu {
         }
     }
 
-    /// Explains every gap and wake-up that ended by `horizon` and whose place on the clock is
-    /// final, ordered by start. Returns the time when the workload was last known to have this CPU,
-    /// CLOCK_MONOTONIC in nanoseconds.
+    /// Explains every gap and wake-up that ended by `horizon` at a final time, ordered by start.
+    /// Returns the last time at which the workload is known to have had this CPU, in nanoseconds of
+    /// CLOCK_MONOTONIC.
     pub(crate) fn advance(
         &mut self,
         horizon: Horizon,
@@ -237,7 +240,7 @@ impl Cpu {
         self.timeline.end_pass(settled_ns);
         let certain_to_ns = match horizon {
             Horizon::End => u64::MAX,
-            // A stop after the last reading may lie before the next one.
+            // A stop after the last reading may lie before the next reading.
             Horizon::To(_) => settled_ns.min(self.window(clock).1),
         };
         self.stops.settle(certain_to_ns, self.window(clock));
@@ -277,8 +280,8 @@ impl Cpu {
         }
     }
 
-    /// Settles the host's reports. An observed thread or a sleeping task observes no time below its
-    /// kernel, so there is nothing to settle.
+    /// Settles the reports of the host's feed. Does nothing for observed threads and periodic
+    /// tasks, which observe no time below their kernel.
     fn settle_host(&mut self, horizon: Horizon, settled_ns: u64, shared: &Shared<'_>) {
         let observes_no_gaps = shared.visibility.is_observed() || shared.visibility.is_timer();
         if observes_no_gaps || !self.host.has_feed() {
@@ -335,7 +338,8 @@ impl Lasting for Activation {
     }
 }
 
-/// Returns the exits of this CPU's vCPU that overlap the time, and the host's coverage of it.
+/// Returns the exits of this CPU's vCPU that overlap this time, and the host's coverage of this
+/// time.
 fn host_exits_of<'a>(
     exits: &'a mut HostExits,
     cpu: u32,

@@ -1,10 +1,13 @@
 //! Time without measurement, because the workload was stopped or held by a debugger.
 //!
-//! A gap around a stop is not a gap: its start is the way to the stop, and its end is the way back.
-//! The whole gap is subtracted from the runtime. So the time from the first to the last reading
-//! consists of measured time, unmeasured time, and blind time that the workload reports itself. A
-//! stop without a gap lies in blind time. The time after the last reading was not measured either,
-//! but is outside this window. The time before the first reading does not count at all.
+//! A gap around a stop is not noise: its start is the way to the stop, and its end is the way back.
+//! The whole gap is subtracted from the runtime. Therefore the time from the first to the last
+//! reading consists of measured time, unmeasured time, and blind time that the workload reports
+//! itself.
+//!
+//! A stop without a gap lies in blind time. The time after the last reading was not measured
+//! either, but is outside of this window. The time before the first reading does not count as
+//! unmeasured.
 
 use vmnoise_events::{Activation, Activity, ActivityKind};
 
@@ -36,24 +39,25 @@ impl Stop {
 /// reading to its last.
 #[derive(Debug, Default)]
 pub(crate) struct Stops {
-    /// Stops whose gaps may still come.
+    /// Stops whose gaps may still arrive.
     waiting: Vec<Stop>,
-    /// Time of all other stops, plus the rest of the gaps around stops.
+    /// Time of all settled stops, plus the rest of the gaps around stops.
     settled_ns: u64,
-    /// Part of this time that met no gap.
+    /// Part of `settled_ns` from stops without a gap.
     blind_ns: u64,
-    /// Part of settled stops after the last reading.
+    /// Part of the settled stops after the last reading.
     after_ns: u64,
     /// End of the last stop.
     over_ns: u64,
 }
 
 impl Stops {
-    /// Subtracts a stop as soon as it is reported. Its gap is explained later; without this, the
-    /// runtime of a period in between would be longer than the period.
+    /// Subtracts a stop from the runtime as soon as the stop is reported. The gap around the stop
+    /// is explained later. Without this, the runtime of a period in between would be longer than
+    /// the period.
     pub(crate) fn take_off(&mut self, stop: &Activity) {
         self.over_ns = self.over_ns.max(stop.end_mono_ns);
-        // A stop may be reported first while it lasts, and again with its end.
+        // A stop may be reported first while it lasts, and again when it has ended.
         let mut waiting = self.waiting.iter_mut();
         if let Some(known) = waiting.find(|it| it.start_ns == stop.start_mono_ns) {
             known.end_ns = known.end_ns.max(stop.end_mono_ns);
@@ -69,7 +73,8 @@ impl Stops {
         });
     }
 
-    /// Subtracts the rest of a gap around stops.
+    /// Subtracts the rest of a gap around stops. `left_ns` is the length of the gap without the
+    /// stops.
     pub(crate) fn meet_gap(&mut self, start_ns: u64, end_ns: u64, left_ns: u64) {
         self.settled_ns = self.settled_ns.saturating_add(left_ns);
         for stop in &mut self.waiting {
@@ -77,7 +82,8 @@ impl Stops {
         }
     }
 
-    /// Settles the stops before `certain_to_ns`, because no later gap starts before it.
+    /// Settles the stops that ended by `certain_to_ns`, because no later gap starts before this
+    /// time.
     pub(crate) fn settle(&mut self, certain_to_ns: u64, window: (u64, u64)) {
         let over = self.waiting.extract_if(.., |it| it.end_ns <= certain_to_ns);
         for stop in over {
@@ -90,26 +96,26 @@ impl Stops {
         }
     }
 
-    /// Returns the time of the stops in the window, plus the rest of the gaps around them.
+    /// Returns the time of the stops in the window, plus the rest of the gaps around these stops.
     pub(crate) fn inside_ns(&self, window: (u64, u64)) -> u64 {
         let waiting = self.waiting.iter().map(|stop| stop.inside_ns(window));
         waiting.fold(self.settled_ns, u64::saturating_add)
     }
 
-    /// Returns `inside_ns` plus the stops after the window. A thread that is held until the end of
-    /// its run reads no clock again.
+    /// Returns [`Self::inside_ns`] plus the time of stops after the window. A thread that is held
+    /// until the end of its run reads no clock again.
     pub(crate) fn not_measured_ns(&self, window: (u64, u64)) -> u64 {
         let waiting = self.waiting.iter().map(|stop| stop.after_ns(window));
         let after_ns = waiting.fold(self.after_ns, u64::saturating_add);
         self.inside_ns(window).saturating_add(after_ns)
     }
 
-    /// Returns the part of the stops that lies in the workload's blind time.
+    /// Returns the time of the stops that lie in the workload's blind time.
     pub(crate) fn blind_ns(&self) -> u64 {
         self.blind_ns
     }
 
-    /// Returns how many of the task's missed expiries passed after the last stop.
+    /// Returns the number of the task's missed expiries that passed after the last stop.
     pub(crate) fn really_missed(&self, activation: &Activation, period_ns: u64) -> u32 {
         let since_ns = activation.expiry_mono_ns.checked_sub(self.over_ns);
         let after = since_ns.and_then(|since_ns| since_ns.checked_div(period_ns));
@@ -118,7 +124,8 @@ impl Stops {
     }
 }
 
-/// Returns how long the workload was stopped in this time; `None` if it was not.
+/// Returns how long the workload was stopped between these times, in nanoseconds; `None` if it was
+/// not stopped.
 pub(super) fn stopped_ns(activities: &[Activity], start_ns: u64, end_ns: u64) -> Option<u64> {
     let stops = activities.iter();
     let stops = stops.filter(|activity| activity.kind == ActivityKind::Stopped);

@@ -10,8 +10,8 @@ use crate::interval::Detail;
 use crate::wakeups::WakeupLedger;
 
 impl Cpu {
-    /// Explains wake-ups that ended by `horizon`. Returns the time before which no later wake-up
-    /// was due: a task asks for the next expiry only after it has woken up.
+    /// Explains the wake-ups that ended by `horizon`. Returns the time before which no later
+    /// wake-up was due. A task sets its next expiry only after it has woken up.
     pub(super) fn explain_wakeups(
         &mut self,
         horizon: Horizon,

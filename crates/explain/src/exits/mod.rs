@@ -25,7 +25,7 @@ pub struct VmExits {
     pub vm: u32,
     /// Name of the VM for people.
     pub name: Name,
-    /// Other facts about the VM.
+    /// Other facts that identify the VM.
     pub identity: VmIdentity,
     /// vCPUs of the VM.
     pub vcpus: Vec<VcpuExits>,
@@ -34,25 +34,25 @@ pub struct VmExits {
 /// Exits of one vCPU.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct VcpuExits {
-    /// Id in the recording. A thread that later becomes another vCPU gets another id.
+    /// Id of the vCPU in the recording. A thread that later becomes another vCPU gets another id.
     #[serde(skip)]
     pub id: VcpuId,
     /// Number of the vCPU in its VM; `None` if unknown.
     pub vcpu: Option<u32>,
     /// Thread id of the vCPU.
     pub tid: u32,
-    /// Number of exits of both kinds.
+    /// Number of all exits, light and heavy.
     pub exits: u64,
     /// Number of exits that the host's kernel handled; `None` if no probe shows these exits
     /// (kvm_pvm).
     pub light: Option<u64>,
     /// Number of exits that went to the VMM; `None` if no probe shows these exits.
     pub heavy: Option<u64>,
-    /// Time of the vCPU by use.
+    /// Time of the vCPU, divided by use.
     pub time_ns: VcpuTime,
     /// Exits by reason, the largest total time first.
     pub reasons: Vec<ReasonExits>,
-    /// The longest exit, halts not counted; empty if there was none.
+    /// The longest exit except for halts; empty if there was no such exit.
     pub worst: Vec<WorstExit>,
 }
 
@@ -76,8 +76,8 @@ impl VcpuTime {
         self.guest.saturating_add(self.taken.total())
     }
 
-    /// Returns the noise: time in exits, without the sleep that the guest asked for and without
-    /// unobserved time.
+    /// Returns the noise in nanoseconds: time in exits, without the sleep that the guest asked for
+    /// and without unobserved time.
     pub fn noise_ns(&self) -> u64 {
         noise_ns(&self.taken).saturating_sub(self.unseen)
     }
@@ -86,29 +86,31 @@ impl VcpuTime {
 /// Exits of a vCPU for one reason.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct ReasonExits {
-    /// Name as the kernel and perf print it.
+    /// Name of the reason, as the kernel and perf print it.
     pub name: Name,
-    /// Hardware code; `None` for the sum of all exits whose reasons did not fit in the table.
+    /// Code of the reason in the hardware; `None` for the sum of all exits whose reasons did not
+    /// fit in the table.
     pub code: Option<u64>,
     /// Number of exits.
     pub count: u64,
     /// Number of exits that went to the VMM; `None` if no probe shows these exits.
     pub heavy: Option<u64>,
-    /// Total length.
+    /// Total length of these exits, in nanoseconds.
     pub total_ns: u64,
-    /// Minimum length.
+    /// Minimum length, in nanoseconds.
     pub min_ns: u64,
-    /// Mean length.
+    /// Mean length, in nanoseconds.
     pub mean_ns: u64,
-    /// 99th percentile, with a resolution of a quarter of a power of two.
+    /// 99th percentile of the lengths in nanoseconds, with a resolution of a quarter of a power of
+    /// two.
     pub p99_ns: u64,
-    /// Maximum length.
+    /// Maximum length, in nanoseconds.
     pub max_ns: u64,
-    /// Time by share; the shares add up to `total_ns`.
+    /// Time by share, in nanoseconds; the shares add up to `total_ns`.
     #[serde(serialize_with = "as_json")]
     pub shares_ns: ShareMap<Option<u64>>,
-    /// Histogram: (edge in nanoseconds, number of exits up to this edge and above the previous
-    /// one).
+    /// Histogram of the lengths: the upper edge of each bucket in nanoseconds, and the number of
+    /// exits in this bucket.
     pub histogram: Vec<(u64, u64)>,
 }
 
@@ -119,7 +121,7 @@ impl ReasonExits {
     }
 }
 
-/// One exit with its budget.
+/// One exit with its time by share.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct WorstExit {
     /// Start, CLOCK_MONOTONIC in nanoseconds.
@@ -130,18 +132,19 @@ pub struct WorstExit {
     pub reason: String,
     /// Code of the exit's reason.
     pub code: u64,
-    /// CPU on which the vCPU left its guest.
+    /// Host CPU on which the vCPU left its guest.
     pub exit_cpu: u32,
-    /// CPU on which the vCPU returned to its guest.
+    /// Host CPU on which the vCPU returned to its guest.
     pub entry_cpu: u32,
-    /// Overhead as the thesis defines it: the time that the vCPU's own thread spent on the exit.
+    /// Overhead as the thesis defines it: the time that the vCPU's own thread spent on the exit, in
+    /// nanoseconds. `None` if a part of this time is unknown.
     pub overhead_ns: Option<u64>,
-    /// Time by share; the shares add up to `dur_ns`.
+    /// Time by share, in nanoseconds; the shares add up to `dur_ns`.
     #[serde(serialize_with = "as_json")]
     pub shares_ns: ShareMap<Option<u64>>,
 }
 
-/// Adds up the totals of vCPUs, as far as the probes of the run could see exits. A vCPU that never
+/// Adds up the totals of vCPUs by VM. `witnesses` decide which values are known. A vCPU that never
 /// entered its guest is left out.
 pub fn summarize_exits<'a>(
     vcpus: impl IntoIterator<Item = (&'a Vcpu, &'a VcpuTotals)>,
@@ -248,10 +251,11 @@ fn worst_exit(exit: &Exit, has_kvm: bool, witnesses: &Witnesses) -> WorstExit {
     }
 }
 
-/// Returns the known shares of a split. `has_kvm` says whether exits handled in the host kernel are
-/// seen. A share without a probe is unknown. KVM's own share is the rest of an exit. If a probe of
-/// another share is missing, this rest becomes `unexplained`, because it may belong to the host as
-/// well as to KVM.
+/// Returns the time of exits by share. A share is `None` if no probe sees it. `has_kvm` is true if
+/// exits that the host's kernel handled are seen.
+///
+/// KVM's own share is the rest of an exit. If a probe of another share is missing, this rest
+/// becomes `unexplained`, because it may belong to the host as well as to KVM.
 pub fn exit_shares(
     split: &ShareMap<u64>,
     has_kvm: bool,
@@ -273,8 +277,8 @@ pub fn exit_shares(
     shares
 }
 
-/// Returns the share of the rest of an exit: `kvm` if that is known in this split, else
-/// `unexplained`.
+/// Returns the share under which a part of an exit is reported. KVM's share becomes `unexplained`
+/// if `kvm` is unknown.
 pub(crate) fn whose(share: Share, known: &ShareMap<Option<u64>>) -> Share {
     match share {
         Share::Kvm if known[Share::Kvm].is_none() => Share::Unexplained,
@@ -282,7 +286,7 @@ pub(crate) fn whose(share: Share, known: &ShareMap<Option<u64>>) -> Share {
     }
 }
 
-/// Returns the time without the sleep that the guest asked for.
+/// Returns the sum of all shares without the sleep that the guest asked for, in nanoseconds.
 fn noise_ns(shares: &ShareMap<Option<u64>>) -> u64 {
     let halted_ns = shares[Share::Halted].unwrap_or(0);
     shares.total().saturating_sub(halted_ns)
@@ -309,7 +313,7 @@ pub(crate) fn as_json<S: Serializer>(
     map.end()
 }
 
-/// Returns the smallest edge such that at least this part of `count` lengths is at or below it.
+/// Returns the smallest edge with at least this part of `count` lengths at or below the edge.
 fn quantile_ns(histogram: &[(u64, u64)], count: u64, part: f64) -> u64 {
     let rank = (count as f64 * part).ceil() as u64;
     let mut seen = 0;

@@ -1,4 +1,4 @@
-//! Tests with known sums, with filters and names.
+//! Tests the totals of exits with known sums, filters and names.
 
 use super::*;
 use vmnoise_events::{Isa, VcpuId};

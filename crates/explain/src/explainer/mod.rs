@@ -1,4 +1,4 @@
-//! Reads the event stream and explains each interval as soon as it is final.
+//! Reads the event stream, and explains each gap or wake-up as soon as it is final.
 
 mod summarize;
 
@@ -28,7 +28,7 @@ use crate::visibility::{HostCoverage, Visibility};
 use crate::wakeups::Room;
 use crate::worst::Worst;
 
-/// Receivers of the intervals of one stream, and the host's coverage of them.
+/// Receiver of the intervals of one stream, and source of the host's coverage.
 pub(crate) struct Sinks<'a> {
     /// Function that returns the host's coverage of a CPU between two instants (CLOCK_MONOTONIC,
     /// ns).
@@ -37,11 +37,11 @@ pub(crate) struct Sinks<'a> {
     pub(crate) on_interval: &'a mut dyn FnMut(&Explained<'_>),
 }
 
-/// Name of a vCPU's sleep that continued after its guest's timer was due.
+/// Name of the time in which a vCPU still sleeps although its guest's timer is due.
 pub const OVERSLEPT: &str = "asleep past the expiry";
 
-/// Explainer of one run. It keeps the events between two watermarks, sums per source, and the
-/// longest gaps; it never keeps the whole run.
+/// Explainer of one run. The explainer keeps the events between two watermarks, sums per source,
+/// and the longest gaps. It never keeps the whole run.
 #[derive(Debug)]
 pub struct Explainer {
     pub(crate) facts: RunFacts,
@@ -55,9 +55,10 @@ pub struct Explainer {
     busy: BTreeSet<u32>,
     /// Numbers of the CPUs with reported or explained events since the last period.
     heard: BTreeSet<u32>,
-    /// Other CPUs: the time up to which each has settled (CLOCK_MONOTONIC, ns), and its number.
+    /// CPUs that need no pass: the time up to which each CPU has settled (CLOCK_MONOTONIC, ns), and
+    /// its number.
     still: BTreeSet<(u64, u32)>,
-    /// Index in `cpus` of the last one used: consecutive events are often of the same CPU.
+    /// Index in `cpus` of the CPU of the last event. Consecutive events are often of the same CPU.
     recent: usize,
     attribution: Attribution,
     pub(crate) worst: Worst,
@@ -72,8 +73,8 @@ pub struct Explainer {
     pub(crate) own_cost: Option<OwnCost>,
     pub(crate) feed: Feed,
     watermark_ns: u64,
-    /// Last anchor before the TSC went back, or before a clock jumped once too often,
-    /// CLOCK_MONOTONIC in nanoseconds.
+    /// Time of the last anchor before the TSC went back or a clock jumped once too often, in
+    /// nanoseconds of CLOCK_MONOTONIC. `None` while the clocks are usable.
     pub(crate) clock_lost_ns: Option<u64>,
     pub(crate) finish: Option<Finish>,
 }
@@ -89,7 +90,8 @@ impl Explainer {
         Self::start(facts, Some(Trace::default()))
     }
 
-    /// Creates an explainer of a guest whose host passes its exits to [`Self::add_host_exit`].
+    /// Creates an explainer of a guest. The caller passes the exits of its vCPUs to
+    /// [`Self::add_host_exit`].
     pub(crate) fn beside(facts: &RunFacts, host: &RunFacts) -> Self {
         let mut guest = Self::new(facts);
         Self {
@@ -142,8 +144,8 @@ impl Explainer {
         self.take(event, alone(&mut |it| on_interval(it.interval)));
     }
 
-    /// Takes the next event of a guest with a host. All exits until the end of a gap must be added
-    /// before the event that makes the gap final.
+    /// Takes the next event of a guest with a host. All exits up to the end of a gap must be added
+    /// before the event that makes this gap final.
     pub(crate) fn take(&mut self, event: &Event, sinks: Sinks<'_>) {
         self.stream_gaps.see(event);
         if self.clock_lost_ns.is_some() && !is_of_run(event) {
@@ -155,7 +157,7 @@ impl Explainer {
                     self.losses.find(LossKind::Undecodable);
                 }
             }
-            // In such a run, no workload observes gaps.
+            // In a run of observed threads or periodic tasks, no workload observes gaps.
             Event::Gap(_) if self.visibility.is_observed() || self.visibility.is_timer() => {
                 self.losses.find(LossKind::Undecodable);
             }
@@ -172,7 +174,7 @@ impl Explainer {
                 }
             }
             Event::Tally(tally) => self.cpu_mut(tally.cpu).add_tally(*tally),
-            // Such a run traces no vCPUs, so the writer of this stream was wrong.
+            // A run with gaps or wake-ups traces no vCPUs, so the writer of this stream was wrong.
             Event::Vcpu(_)
             | Event::VcpuClock(_)
             | Event::Exit(_)
@@ -202,7 +204,7 @@ impl Explainer {
     }
 
     /// Stops using the clock, because it jumped after its last anchor. Gaps and wake-ups that ended
-    /// later cannot be dated, so they are forgotten.
+    /// after this anchor cannot be dated, so they are forgotten.
     fn end_trust(&mut self) {
         let Self { clock, cpus, .. } = self;
         let last_ns = clock.span_mono_ns().map(|(_, last_ns)| last_ns);
@@ -212,27 +214,28 @@ impl Explainer {
         }
     }
 
-    /// Returns the id of a source on the host.
+    /// Returns the id of a source on the host, given by name.
     pub(crate) fn name_of_host(&mut self, name: &str) -> SourceId {
         self.names.of_host(name)
     }
 
-    /// Sets the error bound of the times of exits on this CPU; called before the first exit.
+    /// Sets the error bound of the times of exits on this CPU. Must be called before the first
+    /// exit.
     pub(crate) fn bind_host_exits(&mut self, cpu: u32, bound_ns: u64) {
         self.cpu_mut(cpu).bind_host_exits(bound_ns);
     }
 
-    /// Takes an exit of the vCPU that is one of this guest's CPUs. Exits of one vCPU come in the
+    /// Takes an exit of the vCPU that is this CPU of the guest. Exits of one vCPU must come in the
     /// order of their ends.
     pub(crate) fn add_host_exit(&mut self, cpu: u32, exit: HostExit) {
         self.cpu_mut(cpu).add_host_exit(exit);
     }
 
-    /// Returns CPU and end time (CLOCK_MONOTONIC, ns) of each gap and wake-up that this watermark
-    /// would make final; `None` is the end of the stream.
+    /// Returns the CPU and the end time (CLOCK_MONOTONIC, ns) of each gap and wake-up that this
+    /// watermark would make final. A watermark of `None` stands for the end of the stream.
     pub(crate) fn due_ends(&self, watermark_ns: Option<u64>) -> impl Iterator<Item = (u32, u64)> {
         let horizon = watermark_ns.map_or(Horizon::End, Horizon::To);
-        // Other CPUs have nothing that waits.
+        // No gap or wake-up waits on the other CPUs.
         let busy = self.busy.iter().filter_map(|number| self.cpu(*number));
         busy.flat_map(move |cpu| {
             let ends = cpu.due_ends(horizon, &self.clock);
@@ -240,13 +243,13 @@ impl Explainer {
         })
     }
 
-    /// Returns the name of a source in the stream; `undefined` if it has none.
+    /// Returns the name of a source in the stream; `undefined` if the stream has not defined it.
     pub fn source_name(&self, id: SourceId) -> &str {
         self.names.name(Some(id))
     }
 
-    /// Returns the window that the counters in `tally` cover (CLOCK_MONOTONIC, ns), and for how
-    /// long the workload observed nothing in this window, in nanoseconds.
+    /// Returns the window that the counters in `tally` cover (start and end, CLOCK_MONOTONIC, ns).
+    /// Also returns the nanoseconds in this window in which the workload observed nothing.
     pub fn looked(&self, tally: &CpuTally) -> ((u64, u64), u64) {
         let mono_ns = |tsc| self.clock.mono_ns(tsc);
         let blind_ns = self.clock.whole_ns(tally.blind_tsc.unwrap_or(0));
@@ -256,8 +259,8 @@ impl Explainer {
         )
     }
 
-    /// Returns the losses of each CPU, ascending, in the gaps explained since the last call or the
-    /// start. The live view shows these losses.
+    /// Returns the losses of each CPU, ascending by CPU, in the gaps explained since the last call.
+    /// The first call returns the losses since the start. The live view shows these losses.
     pub fn take_period(&mut self) -> Vec<PeriodLine> {
         let (visibility, clock, facts) = (&self.visibility, &self.clock, &self.facts);
         self.cpus
@@ -267,8 +270,8 @@ impl Explainer {
             .collect()
     }
 
-    /// Returns the lines of `take_period` for CPUs with reported or explained events only, since a
-    /// stream may list thousands of CPUs.
+    /// Returns the lines of [`Self::take_period`], but only for CPUs with events since the last
+    /// call. A stream may list thousands of CPUs, so unused CPUs are skipped.
     pub fn take_heard_period(&mut self) -> Vec<PeriodLine> {
         let heard = std::mem::take(&mut self.heard);
         let (visibility, clock, facts) = (&self.visibility, &self.clock, &self.facts);
@@ -283,14 +286,14 @@ impl Explainer {
         lines.collect()
     }
 
-    /// Returns the trace lines that became final since the last call, in order; empty if the trace
-    /// was not requested.
+    /// Returns the trace lines that became final since the last call, in order. Returns none if the
+    /// trace was not requested.
     pub fn take_trace(&mut self) -> Vec<TraceLine> {
         self.trace.as_mut().map(Trace::take).unwrap_or_default()
     }
 
-    /// Returns whether [`Self::take_trace`] has lines. Called after each event; few events release
-    /// any.
+    /// Returns whether [`Self::take_trace`] has lines. The caller asks this after each event,
+    /// because few events release lines.
     pub fn has_trace(&self) -> bool {
         self.trace.as_ref().is_some_and(Trace::is_ready)
     }
@@ -306,7 +309,7 @@ impl Explainer {
         named_so_far(self, interval)
     }
 
-    /// Explains all events that still wait, as at the end of a stream that was cut off.
+    /// Explains all events that still wait, as if the stream was cut off here.
     pub fn run_out(&mut self, on_interval: &mut dyn FnMut(&Interval)) {
         self.end(alone(&mut |it| on_interval(it.interval)));
     }
@@ -319,22 +322,22 @@ impl Explainer {
         self.advance(Horizon::End, sinks);
     }
 
-    /// Returns the zero of the times in results, CLOCK_MONOTONIC in nanoseconds. This is the first
-    /// reading of a workload, or the start of the first gap or wake-up if that is earlier or no
-    /// reading is dated.
+    /// Returns the time from which the times in results count, in nanoseconds of CLOCK_MONOTONIC.
+    /// This is the first reading of a workload. If the first gap or wake-up starts earlier, or if
+    /// no reading has a known time, it is the start of that gap or wake-up.
     pub(crate) fn origin_mono_ns(&self) -> Option<u64> {
         let started_ns = self.cpus.iter().filter_map(|cpu| cpu.started_mono_ns);
         started_ns.chain(self.first_interval_mono_ns).min()
     }
 
-    /// Returns the summary. Without a `Finish` event, it first explains all events that still wait,
-    /// and the summary is marked as incomplete.
+    /// Returns the summary. Without a `Finish` event, this call first explains all events that
+    /// still wait, and marks the summary as incomplete.
     pub fn finish(mut self) -> Summary {
         self.run_out(&mut |_| {});
         summarize(self)
     }
 
-    /// Adds a frame of the host. A frame about an unmeasured CPU is no fault.
+    /// Adds a frame of the host. A frame about an unmeasured CPU is ignored, but is no error.
     fn add_frame(&mut self, frame: &HostFrame) {
         let Some(number) = self.feed.cpu_of(frame, &self.facts, &self.clock) else {
             return;
@@ -359,9 +362,9 @@ impl Explainer {
         }
     }
 
-    /// Returns whether an activity is too late. A sleep ends at the wake-up but is reported only
-    /// when its thread has the CPU again. The gap contains the sleep and the wait after it, and
-    /// ends only then, so the sleep is not late.
+    /// Returns whether an activity arrived too late. A sleep ends at the wake-up but is reported
+    /// only when its thread has the CPU again. Even then the sleep is not late, because the gap
+    /// with the sleep and the following wait ends no earlier.
     fn is_late(&mut self, activity: &Activity) -> bool {
         match activity.kind {
             ActivityKind::Blocked => self.cpu_mut(activity.cpu).has_forgotten(activity),
@@ -471,7 +474,8 @@ impl Explainer {
     }
 }
 
-/// Returns whether an event concerns the whole run, so that it counts even without a valid clock.
+/// Returns whether an event concerns the whole run. Such an event is used even without a valid
+/// clock.
 fn is_of_run(event: &Event) -> bool {
     matches!(
         event,
@@ -484,7 +488,7 @@ fn is_of_run(event: &Event) -> bool {
     )
 }
 
-/// Returns sinks without a host.
+/// Returns sinks for a stream without a host.
 fn alone<'a>(on_interval: &'a mut dyn FnMut(&Explained<'_>)) -> Sinks<'a> {
     Sinks {
         host_coverage: &|_, _, _| HostCoverage::None,

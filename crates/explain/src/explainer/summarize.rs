@@ -1,4 +1,4 @@
-//! Makes the summary from the sums.
+//! Makes the summary of a run from the sums of its explainer.
 
 use vmnoise_events::coverage::Coverage;
 use vmnoise_events::{FinishReason, Share};
@@ -33,7 +33,8 @@ pub(crate) fn summarize(explainer: Explainer) -> Summary {
     let clock_jumps = clock_jumps(&explainer);
     let origin_mono_ns = explainer.origin_mono_ns();
     let origin_ns = origin_mono_ns.unwrap_or_default();
-    // A run may continue after its limit by request, or end before it is stopped.
+    // A run may continue after a gap reached its limit, or end for another reason before it is
+    // stopped.
     let stopped = explainer
         .finish
         .is_none_or(|finish| finish.reason == FinishReason::Stop);
@@ -96,7 +97,7 @@ fn clock_jumps(explainer: &Explainer) -> ClockJumps {
     }
 }
 
-/// Returns a gap or wake-up of a run that is still going on.
+/// Returns a gap or wake-up with names, for a run that has not ended.
 pub(crate) fn named_so_far(explainer: &Explainer, interval: &Interval) -> NamedInterval {
     let origin_ns = explainer.origin_mono_ns();
     let origin_ns = origin_ns.unwrap_or(interval.start_mono_ns);
@@ -166,7 +167,7 @@ fn sources(ledger: &Ledger, names: &Names) -> Vec<SourceSummary> {
 fn percentiles(ledger: &Ledger) -> Percentiles {
     let observed_any = ledger.run.gaps > 0;
     let max_ns = ledger.run.max_gap_ns;
-    // A bucket's upper edge may lie above its longest gap.
+    // The upper edge of a bucket may lie above the longest gap.
     let [p50, p90, p99, p999] = ledger
         .lengths
         .at_quantiles([0.5, 0.9, 0.99, 0.999])

@@ -1,5 +1,6 @@
-//! Frames about one CPU. The difference between two consecutive frames is the time that the host
-//! took. When a host restarts its count (a later `from_tsc`), the previous count is 0.
+//! Frames of the host's feed about one CPU. The difference between two consecutive frames is the
+//! time that the host took between them. If the host restarts its count (a later `from_tsc`), the
+//! difference is taken from 0.
 
 use vmnoise_events::HostFrame;
 
@@ -8,7 +9,7 @@ use super::named::Named;
 use super::reported::{CpuFromFeed, ReportedHost, Sum};
 use crate::clockmap::ClockMap;
 
-/// One CPU as its host reports it. Keeps the last frame, its names, and the gaps since.
+/// Reports of the host about one CPU: the last frame, its names, and the gaps since this frame.
 #[derive(Debug, Default)]
 pub(crate) struct HostLine {
     last: Option<HostFrame>,
@@ -24,8 +25,8 @@ impl HostLine {
         self.last.is_some()
     }
 
-    /// Takes a frame; returns `false` if it contradicts the previous one. Time before
-    /// `started_tsc`, the start of the run, does not count.
+    /// Takes a frame. Returns `false` if the frame contradicts the previous one. A frame that
+    /// begins before `started_tsc`, the start of the run, adds nothing to the sums.
     pub(crate) fn take(&mut self, frame: &HostFrame, started_tsc: Option<u64>) -> bool {
         let before = match &self.last {
             None => None,
@@ -50,14 +51,14 @@ impl HostLine {
         true
     }
 
-    /// Notes a gap in which no activity of the guest was seen, so its residual may belong to the
-    /// hardware.
+    /// Notes a gap in which no activity of the guest was seen. The residual of this gap may belong
+    /// to the hardware.
     pub(crate) fn note(&mut self, gap: BareGap) {
         let has_feed = self.has_feed();
         self.hardware.note(gap, has_feed);
     }
 
-    /// Settles the time before `settled_tsc`, because no later gap starts before it.
+    /// Settles the time before `settled_tsc`, because no later gap starts before this reading.
     pub(crate) fn settle(&mut self, settled_tsc: u64) {
         let hardware = self.hardware.settle(settled_tsc);
         self.run.hardware += hardware;
@@ -74,7 +75,7 @@ impl HostLine {
         self.run.reported(clock)
     }
 
-    /// Returns `so_far` with names.
+    /// Returns the sums of [`Self::so_far`], with the names of reasons and culprits.
     pub(crate) fn part(&self, clock: &ClockMap) -> Option<CpuFromFeed> {
         let (reasons, culprits) = self.named.reported(self.last.as_ref()?.detail);
         Some(CpuFromFeed {
@@ -85,7 +86,7 @@ impl HostLine {
     }
 }
 
-/// Returns whether no count of `next` is smaller than in `last`.
+/// Returns whether every count of `next` is at least the count in `last`.
 fn goes_on(last: &HostFrame, next: &HostFrame) -> bool {
     let numbers = |frame: &HostFrame| {
         let HostFrame {

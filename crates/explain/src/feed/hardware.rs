@@ -1,6 +1,7 @@
-//! Computes HW_NOISE of a guest whose host reports its number of exits. An exit causes at most one
-//! gap. So among the gaps without an activity of the guest's kernel, as many as there were exits
-//! may belong to the host, at worst the longest ones. The rest belongs to the hardware.
+//! Computes HW_NOISE of a guest whose host reports its number of exits. Each exit causes at most
+//! one gap. Therefore the host may have caused at most as many gaps as there were exits. In the
+//! worst case, these are the longest gaps without an activity of the guest's kernel. The hardware
+//! caused the rest.
 
 use std::collections::VecDeque;
 use std::ops::AddAssign;
@@ -14,10 +15,11 @@ use crate::visibility::Visibility;
 const KEPT_GAPS: usize = 65_536;
 /// Maximum number of gaps kept before the first frame.
 const KEPT_UNFED: usize = 4_096;
-/// Maximum number of spans that wait for their gaps; beyond it, two spans are merged.
+/// Maximum number of spans that wait for their gaps. If there are more, the last two spans are
+/// merged.
 const KEPT_SPANS: usize = 256;
 
-/// A gap without any explained part.
+/// A gap of which no part is explained.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct BareGap {
     pub(crate) start_tsc: u64,
@@ -45,7 +47,7 @@ pub(crate) struct HardwareBound {
     most_ns: u64,
     /// Number of judged spans.
     judged: u64,
-    /// Whether gaps were dropped, so that there is no upper bound.
+    /// Whether gaps were dropped. There is then no upper bound.
     unbounded: bool,
 }
 
@@ -74,12 +76,12 @@ struct Span {
     sees_all: bool,
 }
 
-/// Gaps and spans until both are final.
+/// Gaps, and spans between frames, until both are final.
 #[derive(Debug, Default)]
 pub(crate) struct Hardware {
     gaps: Vec<BareGap>,
     spans: VecDeque<Span>,
-    /// Gaps that ended before this may have been dropped.
+    /// TSC reading up to which gaps may have been dropped.
     forgotten_tsc: u64,
 }
 
@@ -103,8 +105,8 @@ impl Hardware {
         }
     }
 
-    /// Keeps a gap. Gaps before the first frame are kept too, because a frame comes after the time
-    /// that it reports.
+    /// Keeps a gap. Gaps before the first frame are kept too, because a frame arrives after the
+    /// time that it reports.
     pub(crate) fn note(&mut self, gap: BareGap, has_feed: bool) {
         let most = if has_feed { KEPT_GAPS } else { KEPT_UNFED };
         if self.gaps.len() >= most {
@@ -115,7 +117,7 @@ impl Hardware {
         self.gaps.push(gap);
     }
 
-    /// Judges every span in which no later gap can start.
+    /// Returns the bounds over all spans in which no later gap can start.
     pub(crate) fn settle(&mut self, settled_tsc: u64) -> HardwareBound {
         let mut bound = HardwareBound::default();
         while let Some(span) = self.spans.front().copied()
@@ -140,7 +142,7 @@ impl Hardware {
                 continue;
             }
             bound.most_ns = bound.most_ns.saturating_add(gap.ns);
-            // A gap that extends beyond the span may hold an exit that is counted in another span.
+            // A gap that extends beyond the span may hold an exit that another span counts.
             let is_inside = gap.start_tsc >= span.from_tsc && gap.end_tsc <= span.until_tsc;
             if span.sees_all && is_inside && gap.certain {
                 inside.push(gap.ns);

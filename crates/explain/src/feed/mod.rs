@@ -1,5 +1,5 @@
-//! Reports of a guest's host while both run. Each frame is about one vCPU and is not trusted.
-//! Impossible frames are refused and counted.
+//! Reports that a guest receives from its host while both run. Each frame is about one vCPU and is
+//! not trusted. Impossible frames are refused and counted.
 
 mod frames;
 mod hardware;
@@ -31,7 +31,7 @@ impl Feed {
         self.totals = Some(totals);
     }
 
-    /// Returns the CPU that this frame is about. Returns `None` if the CPU is unknown or the frame
+    /// Returns the CPU of the vCPU in this frame. Returns `None` if the CPU is unknown or the frame
     /// is impossible.
     pub(crate) fn cpu_of(
         &mut self,
@@ -76,8 +76,9 @@ impl Feed {
     }
 }
 
-/// Returns whether a host can send this frame: its time has come, and exits and their time fit into
-/// its span. A frequency may be wrong by one percent.
+/// Returns whether a host can send this frame. The frame must not end more than a second in the
+/// future. Its exits and their time must fit into its span, within one percent for a wrong
+/// frequency.
 fn is_possible(frame: &HostFrame, tsc_hz: u64, clock: &ClockMap) -> bool {
     let Some((_, now_tsc)) = clock.span_tsc() else {
         return false;

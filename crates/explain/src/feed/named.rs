@@ -1,13 +1,13 @@
 //! Names that a host reports: reasons of exits, and culprits. A host cuts each list to the largest
-//! entries. So if the previous list was full and lacks a name, that name had at most the time of
-//! the smallest entry.
+//! entries. If the previous list was full and lacks a name, the time of this name was therefore at
+//! most the time of the smallest entry.
 
 use std::collections::BTreeMap;
 
 use serde::Serialize;
 use vmnoise_events::{FeedDetail, HostCulprit, HostFrame, HostReason, Name, Share};
 
-/// Maximum number of different names; more names of one host are not believed.
+/// Maximum number of different names of one host. Further names are ignored.
 const KEPT: usize = 1024;
 
 /// All exits for one reason, as the host reports them.
@@ -17,25 +17,25 @@ pub struct ReportedReason {
     pub name: Name,
     /// Number of exits.
     pub exits: u64,
-    /// Total length, without halts.
+    /// Total length of these exits without halts, in nanoseconds.
     pub total_ns: u64,
 }
 
 /// A culprit on the host, as the host reports it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct ReportedCulprit {
-    /// Share of the time that it took.
+    /// Share to which the culprit's time belongs.
     pub share: Share,
     /// Name of the culprit.
     pub name: Name,
-    /// Time taken.
+    /// Time that the culprit took, in nanoseconds.
     pub total_ns: u64,
 }
 
 /// Sums by name.
 #[derive(Debug, Default)]
 pub(super) struct Named {
-    /// Exits and nanoseconds by reason.
+    /// Number of exits, and their nanoseconds, by reason.
     reasons: BTreeMap<Name, (u64, u64)>,
     culprits: BTreeMap<(Share, Name), u64>,
 }
@@ -64,7 +64,7 @@ impl Named {
                 Some((None, listed)) if listed.len() < frame.reasons.len() => (0, 0),
                 Some((None, listed)) => {
                     let least_ns = listed.iter().map(|then| then.dur_ns).min();
-                    // The number of exits of this name is unknown.
+                    // The previous number of exits with this name is unknown.
                     (now.exits, least_ns.unwrap_or(0))
                 }
             };
@@ -86,8 +86,9 @@ impl Named {
         }
     }
 
-    /// Returns the names that a host reports at this detail, the largest first. Names without time
-    /// in this run are left out.
+    /// Returns the reasons and the culprits of the run, the largest first. A list is `None` if the
+    /// host does not report it at this detail. Names without exits or time in this run are left
+    /// out.
     pub(super) fn reported(
         &self,
         detail: FeedDetail,
@@ -127,7 +128,7 @@ fn same_culprit<'a>(now: &HostCulprit, before: &'a HostFrame) -> Option<&'a Host
     culprits.find(|then| (then.share, &then.name) == (now.share, &now.name))
 }
 
-/// Returns the sum of this name; `None` if there are too many names.
+/// Returns the sum of this name; `None` if the name is new and there are already too many names.
 fn entry<'a, K: Ord + Clone, V: Default>(
     sums: &'a mut BTreeMap<K, V>,
     name: &K,

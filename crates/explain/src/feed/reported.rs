@@ -13,13 +13,13 @@ use crate::exits::{self, exit_shares};
 /// Summary of a host's feed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct FeedSummary {
-    /// Detail that the host reports; `None` without a frame.
+    /// Level of detail that the host reports; `None` without a frame.
     pub detail: Option<FeedDetail>,
     /// Number of bytes that the guest read from the feed.
     pub bytes: u64,
     /// Number of complete and undamaged frames.
     pub frames: u64,
-    /// Damaged frames, and byte runs that are no frame.
+    /// Number of damaged frames, and of byte runs that are no frame.
     pub garbled: u64,
     /// Number of impossible frames, which contradict themselves, the clock, or earlier frames.
     pub refused: u64,
@@ -32,29 +32,30 @@ pub struct FeedSummary {
 pub struct ReportedHost {
     /// Time that the frames cover, in nanoseconds.
     pub covered_ns: u64,
-    /// Exits of the vCPU in this time.
+    /// Number of exits of the vCPU in this time.
     pub exits: u64,
     /// Number of exits that the host's kernel handled; `None` if the host cannot see these exits.
     pub light: Option<u64>,
-    /// Exits that went to the VMM.
+    /// Number of exits that went to the VMM.
     pub heavy: u64,
-    /// Time of the exits by share.
+    /// Time of the exits by share, in nanoseconds.
     #[serde(serialize_with = "exits::as_json")]
     pub shares_ns: ShareMap<Option<u64>>,
     /// VIRT: the sum of the shares that belong to virtualization, in nanoseconds.
     pub virt_ns: u64,
-    /// Lower bound of the hardware's time, in gaps that are final.
+    /// Lower bound of the hardware's time in the gaps that are final, in nanoseconds.
     pub hw_at_least_ns: u64,
-    /// Upper bound of the hardware's time. `None` if no gap is final yet, the workload observes no
-    /// gaps, or there were too many gaps to keep.
+    /// Upper bound of the hardware's time, in nanoseconds. `None` if no gap is final yet, if the
+    /// workload observes no gaps, or if there were too many gaps to keep.
     pub hw_at_most_ns: Option<u64>,
-    /// Records that the host lost: names may be missing, amounts are complete.
+    /// Number of records that the host lost. Names may therefore be missing, but amounts are
+    /// complete.
     pub lost: u64,
 }
 
 impl ReportedHost {
-    /// Returns HW_NOISE: the lower bound of the hardware's time. `None` if the lower bound is 0 and
-    /// the upper bound is not.
+    /// Returns HW_NOISE: the lower bound of the hardware's time, in nanoseconds. Returns `None` if
+    /// the lower bound is 0 but the upper bound is not.
     pub(crate) fn hw_noise_ns(&self) -> Option<u64> {
         let is_known = self.hw_at_least_ns > 0 || self.hw_at_most_ns == Some(0);
         is_known.then_some(self.hw_at_least_ns)
@@ -67,9 +68,9 @@ pub struct CpuFromFeed {
     /// Time that the host took.
     #[serde(flatten)]
     pub reported: ReportedHost,
-    /// Reasons of exits, the largest time first; `None` if the host does not report them.
+    /// Reasons of exits, the largest time first; `None` if the host does not report reasons.
     pub reasons: Option<Vec<ReportedReason>>,
-    /// Culprits, the largest time first; `None` if the host does not report them.
+    /// Culprits, the largest time first; `None` if the host does not report culprits.
     pub culprits: Option<Vec<ReportedCulprit>>,
 }
 
@@ -83,14 +84,14 @@ pub(super) struct Sum {
     heavy: u64,
     split: ShareMap<u64>,
     lost: u64,
-    /// Whether a part lacks the exits that the host's kernel handled.
+    /// Whether a frame lacks the exits that the host's kernel handled.
     lacks_kvm: bool,
     pub(super) hardware: HardwareBound,
 }
 
 impl Sum {
-    /// Returns the difference between two frames of the same count; without `before`, the whole
-    /// count.
+    /// Returns the difference between two frames of the same count. Without `before`, returns the
+    /// whole count of `after`.
     pub(super) fn between(before: Option<&HostFrame>, after: &HostFrame) -> Sum {
         let since = |of: fn(&HostFrame) -> u64| of(after).saturating_sub(before.map_or(0, of));
         let part = |share| {

@@ -12,7 +12,8 @@ use crate::piece::Piece;
 /// Maximum number of exits kept until a gap settles them (about 10 MiB).
 const KEPT: usize = 1 << 16;
 
-/// One exit of the vCPU that is a guest's CPU. All times are the guest's CLOCK_MONOTONIC.
+/// One exit of the vCPU that is a guest's CPU. All times are nanoseconds of the guest's
+/// CLOCK_MONOTONIC.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct HostExit {
     pub(crate) start_mono_ns: u64,
@@ -25,10 +26,10 @@ pub(crate) struct HostExit {
     pub(crate) exit_cpu: u32,
     /// Host CPU on which the vCPU returned to its guest.
     pub(crate) entry_cpu: u32,
-    /// Pieces in time order, without holes; they add up to the exit.
+    /// Pieces in time order, without holes. Their lengths add up to the length of the exit.
     pub(crate) pieces: Vec<Piece>,
     pub(crate) reported: ReportedExit,
-    /// Whether an earlier gap overlapped the exit.
+    /// Whether a gap that was explained before overlapped the exit.
     pub(crate) is_met: bool,
 }
 
@@ -36,12 +37,13 @@ pub(crate) struct HostExit {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct ReportedExit {
     pub(crate) dur_ns: u64,
-    /// Interrupts, threads and overhead, summed as in the thesis; see
+    /// Time of interrupts, threads and overhead, summed as in the thesis, in nanoseconds; see
     /// [`crate::ExitBudget::thesis_sum_ns`].
     pub(crate) thesis_ns: Option<u64>,
-    /// KVM's time above its usual time in exits without work of the host.
+    /// KVM's time above its usual time, in nanoseconds. The usual time is that of exits without
+    /// other work of the host.
     pub(crate) surplus_ns: u64,
-    /// KVM's time, if too few similar exits are known to limit this time.
+    /// KVM's time in nanoseconds, if too few similar exits show its usual time; otherwise 0.
     pub(crate) unbounded_kvm_ns: u64,
 }
 
@@ -49,11 +51,11 @@ pub(crate) struct ReportedExit {
 #[derive(Debug, Default)]
 pub(crate) struct HostExits {
     exits: VecDeque<HostExit>,
-    /// Error bound of an exit's times on the guest's clock.
+    /// Error bound of an exit's times on the guest's clock, in nanoseconds.
     bound_ns: u64,
-    /// End of the last exit. An exit that starts earlier is cut to start here.
+    /// End of the last exit. A later exit that starts before this time is cut to start here.
     reported_to_ns: u64,
-    /// Time before which gaps may miss exits.
+    /// Time before which exits were dropped, so that gaps may lack exits.
     forgotten_to_ns: u64,
 }
 
@@ -86,8 +88,9 @@ impl HostExits {
         self.bound_ns = bound_ns;
     }
 
-    /// Returns twice the clock bound. If an exit overlaps a segment by no more than this, it names
-    /// nobody there: an error of the bound would leave less than half of the overlap.
+    /// Returns twice the error bound, in nanoseconds. An exit that overlaps a segment by at most
+    /// this time names no culprit there. An error as large as the bound would leave at most half of
+    /// such an overlap.
     pub(crate) fn blur_ns(&self) -> u64 {
         self.bound_ns.saturating_mul(2)
     }
@@ -107,7 +110,8 @@ impl HostExits {
         &mut exits[first..after.max(first)]
     }
 
-    /// Forgets exits that ended by this time, because no later gap can overlap them.
+    /// Forgets the exits that ended by `settled_ns`, minus the error bound, because no later gap
+    /// can overlap these exits.
     pub(crate) fn settle(&mut self, settled_ns: u64) {
         let settled_ns = settled_ns.saturating_sub(self.bound_ns);
         let over = self
@@ -116,7 +120,7 @@ impl HostExits {
         self.exits.drain(..over);
     }
 
-    /// Returns whether exits of a gap that starts at `start_ns` may be forgotten.
+    /// Returns whether exits in a gap that starts at `start_ns` may have been dropped.
     pub(crate) fn has_forgotten(&self, start_ns: u64) -> bool {
         start_ns < self.forgotten_to_ns
     }
@@ -127,15 +131,16 @@ impl HostExits {
 pub(crate) struct Overlap {
     /// Whether no earlier gap overlapped this exit.
     pub(crate) first: bool,
-    /// Parts, ordered by share, source and CPU; never 0 ns. Empty if the overlap is too short for
-    /// the clock error.
+    /// Parts, ordered by share, source and CPU. No part has 0 ns. Empty if the overlap is too short
+    /// for the clock error.
     pub(crate) parts: Vec<Part>,
-    /// Length of such a short overlap, which stays without an owner.
+    /// Time of an overlap that is too short for the clock error, in nanoseconds. This time has no
+    /// owner. 0 for a longer overlap.
     pub(crate) unsure_ns: u64,
 }
 
 impl Overlap {
-    /// Returns the `kvm` time of this overlap without a bound.
+    /// Returns the time of `kvm` in this overlap that has no upper bound, in nanoseconds.
     pub(crate) fn unbounded_kvm_ns(&self, exit: &HostExit) -> u64 {
         let of_kvm = self.parts.iter().filter(|part| part.share == Share::Kvm);
         let kvm_ns: u64 = of_kvm.map(|part| part.ns).sum();
@@ -143,8 +148,8 @@ impl Overlap {
     }
 }
 
-/// Returns whether the host CPU matters for this share. For the vCPU's own shares, the owner is the
-/// same on each CPU.
+/// Returns whether the parts of this share have a host CPU. The vCPU's own shares have none,
+/// because their owner is the same on each CPU.
 fn has_cpu(share: Share) -> bool {
     share.is_of_others() && share != Share::Blocked
 }

@@ -1,5 +1,5 @@
-//! Subtracts the host's exits from a gap. While the host had the CPU, the guest's activities stood
-//! still, so their time is net of the exits.
+//! Subtracts the host's exits from a gap. The guest's activities stood still while the host had the
+//! CPU, so their time excludes the exits.
 
 use vmnoise_events::{Activity, Share};
 
@@ -12,7 +12,8 @@ use crate::sweep::Sweep;
 /// Scratch memory, reused for each gap.
 #[derive(Debug, Default)]
 pub(crate) struct Subtraction {
-    /// Slices of the gap by their owner in the guest: index of the activity, start, end.
+    /// Slices of the gap: index of the guest's activity that owns the slice, start, and end. The
+    /// index is `None` for a slice without an owner.
     slices: Vec<(Option<usize>, u64, u64)>,
     net_ns: Vec<u64>,
     overlaps: Vec<Overlap>,
@@ -21,14 +22,14 @@ pub(crate) struct Subtraction {
     /// Times in which the vCPU waited in exits too short for the clock error. Activities of the
     /// guest lose this time as well.
     unsure_waits: Waits,
-    /// Pieces of the current exit: the part of each, with its turn.
+    /// Pieces of the current exit: a part, and the start of the activity that used its time.
     pieces: Vec<(Part, u64)>,
 }
 
 impl Subtraction {
-    /// Sweeps the gap `start_ns..end_ns` for the guest's `activities`, and subtracts the `exits`
-    /// that overlap it. An exit that overlaps it by at most `blur_ns` leaves this time without an
-    /// owner. Returns the time without an owner.
+    /// Divides the gap `start_ns..end_ns` among the guest's `activities`, and subtracts the `exits`
+    /// that overlap the gap. The time of an exit that overlaps the gap by at most `blur_ns` gets no
+    /// owner. Returns the nanoseconds without an owner.
     pub(crate) fn run(
         &mut self,
         sweep: &mut Sweep,
@@ -65,7 +66,8 @@ impl Subtraction {
                     }
                     let ns = to.min(to_ns) - from.max(from_ns);
                     match owner {
-                        // The guest's kernel had asked for the sleep, on behalf of this activity.
+                        // The guest's kernel asked for this sleep during this activity, which keeps
+                        // the time.
                         Some(_) if piece.share == Share::Halted => continue,
                         Some(owner) => self.net_ns[owner] -= ns,
                         None => residual_ns -= ns,
@@ -105,17 +107,19 @@ impl Subtraction {
         self.unsure_waits.0.clear();
     }
 
-    /// Returns the net time of each activity of the last run, in order.
+    /// Returns the net time of each activity of the last run in nanoseconds, in the order of the
+    /// activities.
     pub(crate) fn net_ns(&self) -> &[u64] {
         &self.net_ns
     }
 
-    /// Returns the overlap of each exit of the last run, in order.
+    /// Returns the overlap of each exit of the last run, in the order of the exits.
     pub(crate) fn take_overlaps(&mut self) -> Vec<Overlap> {
         std::mem::take(&mut self.overlaps)
     }
 
-    /// Copies `activities` to `left`, without the steal in which the vCPU is known to have waited.
+    /// Copies `activities` to `left`. Subtracts from the steal of each activity the time in which
+    /// the vCPU is known to have waited.
     pub(crate) fn place_steal(&self, activities: &[Activity], left: &mut Vec<Activity>) {
         left.clear();
         left.extend(activities.iter().map(|activity| {
@@ -129,8 +133,8 @@ impl Subtraction {
         }));
     }
 
-    /// Returns how long the vCPU of a microVM waited, in nanoseconds, according to these exits or
-    /// the host's activities in the microVM's own recording.
+    /// Returns how long the vCPU of a microVM waited, in nanoseconds, according to these exits and
+    /// to the host's activities in the microVM's own recording.
     pub(crate) fn waited_beside_ns(
         &self,
         start_ns: u64,
@@ -154,7 +158,7 @@ impl Subtraction {
     }
 }
 
-/// Ascending, disjoint waits: start, end, and the sum of all earlier ones.
+/// Waits, ascending and disjoint: start, end, and total time of all earlier waits, in nanoseconds.
 #[derive(Debug, Default)]
 struct Waits(Vec<(u64, u64, u64)>);
 
@@ -189,7 +193,7 @@ fn part(piece: &Piece, ns: u64) -> Part {
     }
 }
 
-/// Adds up the pieces of each source; of one turn, only the first piece counts.
+/// Adds up the pieces of each source. Several pieces of one activity count as one.
 fn add_up_turns(pieces: &mut [(Part, u64)]) -> Vec<Part> {
     pieces.sort_unstable_by_key(|(part, turn)| (part.who(), *turn));
     let turns = pieces.chunk_by_mut(|(a, turn), (b, other)| (a.who(), turn) == (b.who(), other));

@@ -1,4 +1,5 @@
-//! Contents of a tree except the names: both sides of each segment of a gap or wake-up.
+//! Segments of a gap or wake-up with the guest's parts and the host's exits, before the gap or
+//! wake-up itself is named.
 
 use vmnoise_events::Share;
 
@@ -11,7 +12,7 @@ use crate::names::Names;
 use crate::part::largest_first;
 use crate::piece::NamedPiece;
 
-/// A [`Tree`] without its gap or wake-up.
+/// Content of a [`JoinTree`] except its gap or wake-up.
 #[derive(Debug)]
 pub(super) struct Branches {
     stretches: Vec<Stretch>,
@@ -74,7 +75,8 @@ fn stretch(cut: &CutStretch, span_ns: (u64, u64), explained: &Explained<'_>) -> 
     }
 }
 
-/// Gives a piece the share that the parts of the wake-up have.
+/// Renames the share of a piece like the parts of the wake-up: a residual gets the wake-up's
+/// residual share, and a halt becomes blocked time.
 fn rename(piece: &mut NamedPiece, late: &Explained<'_>) {
     if piece.share.is_residual() {
         piece.share = late.residual;
@@ -84,7 +86,8 @@ fn rename(piece: &mut NamedPiece, late: &Explained<'_>) {
     }
 }
 
-/// Returns one exit in a segment of a gap or latency that started at `since_ns`.
+/// Returns the branch of one exit. `since_ns` is the start of the gap or latency, and `span_ns` are
+/// the start and end of the segment.
 fn branch(
     exit: &HostExit,
     overlap: &Overlap,
@@ -105,7 +108,7 @@ fn branch(
     }
 }
 
-/// Returns the pieces of an exit between these times.
+/// Returns the pieces of an exit, limited to the time from `from_ns` to `until_ns`.
 fn pieces(exit: &HostExit, (from_ns, until_ns): (u64, u64), names: &Names) -> Vec<NamedPiece> {
     let inside = exit.pieces.iter().map(|piece| NamedPiece {
         start_mono_ns: piece.start_mono_ns.max(from_ns),

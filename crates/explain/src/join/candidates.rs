@@ -1,4 +1,4 @@
-//! Candidates for the vCPUs of the guest's CPUs, before any gaps and exits are compared.
+//! Finds the possible vCPUs of the guest's CPUs, before gaps and exits are compared.
 
 use std::collections::BTreeMap;
 
@@ -44,7 +44,8 @@ pub(super) fn candidates(
     for of_vm in vms.into_values() {
         let mut vcpus = Vec::new();
         for (number, of_number) in by_number_of_vcpu(guest, of_vm) {
-            // Each CPU takes the next vCPU of its number; one without a known clock ends the list.
+            // Each CPU takes the next vCPU of its number. A vCPU without a known clock ends the
+            // list.
             let cpus = cpus_by_number.get(&number).into_iter().flatten();
             for (cpu, (vcpu, reported)) in cpus.zip(of_number) {
                 if !knows_clock(guest, reported) {
@@ -71,7 +72,7 @@ pub(super) fn candidates(
     }
 }
 
-/// Returns the guest's CPUs, by the number that the vCPU of each has.
+/// Returns the guest's CPUs, grouped by the number of the vCPU that each CPU requires.
 fn by_number(guest: &RunFacts, cpus: &[u32]) -> BTreeMap<u32, Vec<u32>> {
     let numbers = Numbers::of(guest);
     let mut by_number: BTreeMap<u32, Vec<u32>> = BTreeMap::new();
@@ -85,8 +86,9 @@ fn by_number(guest: &RunFacts, cpus: &[u32]) -> BTreeMap<u32, Vec<u32>> {
     by_number
 }
 
-/// Returns the vCPUs by number. KVM identifies a vCPU by the APIC id that its VMM set
-/// (KVM_CREATE_VCPU). Our own microVM numbers its CPUs by the host CPUs that they are pinned to.
+/// Returns the vCPUs, grouped by number. KVM identifies a vCPU by the APIC id that its VMM set
+/// (KVM_CREATE_VCPU). The microVM of vmnoise numbers its CPUs by the host CPUs to which its vCPUs
+/// are pinned.
 fn by_number_of_vcpu<'a>(
     guest: &RunFacts,
     vcpus: Vec<(&'a Vcpu, &'a ReportedVcpu)>,
@@ -104,7 +106,7 @@ fn by_number_of_vcpu<'a>(
     by_number
 }
 
-/// Number of the vCPU of each CPU.
+/// Number of the vCPU of each guest CPU, which is the CPU's APIC id.
 struct Numbers(BTreeMap<u32, u32>);
 
 impl Numbers {
@@ -118,7 +120,8 @@ impl Numbers {
     }
 }
 
-/// Returns whether the guest's clock is known. Gaps of a microVM are already on its host's counter.
+/// Returns whether the relation of the guest's clock to the host's is known. A microVM reports its
+/// gaps on the host's counter, so it needs no relation.
 fn knows_clock(guest: &RunFacts, reported: &ReportedVcpu) -> bool {
     guest.workload == MeasuringCommand::Microvm || reported.clock.is_known()
 }

@@ -1,19 +1,20 @@
-//! Clocks of one machine during its recording: the TSC against CLOCK_MONOTONIC, in epochs. A new
-//! epoch starts where one of the two clocks jumped, as in a suspended machine.
+//! Relation of one machine's TSC to its CLOCK_MONOTONIC during a recording, divided into epochs. A
+//! new epoch starts where one of the two clocks jumped, for example after a suspend.
 
 use vmnoise_events::{Anchor, ClockFacts};
 
 use crate::clockmap::ClockMap;
 
-/// Maximum number of epochs. A machine is suspended now and then; times after the last epoch are
-/// unknown.
+/// Maximum number of epochs. Machines are suspended rarely. Times after the last epoch cannot be
+/// converted.
 const MOST: usize = 64;
 
-/// Epochs in which both clocks are known. A time belongs to an epoch only between its anchors.
+/// Epochs in which times can be converted between TSC and CLOCK_MONOTONIC. A time belongs to an
+/// epoch only between the first and the last anchor of the epoch.
 #[derive(Debug, Clone)]
 pub(super) struct ClockEpochs {
     facts: ClockFacts,
-    /// Epochs, ascending in CLOCK_MONOTONIC; each has an anchor.
+    /// Epochs, ascending in CLOCK_MONOTONIC. Each epoch has at least one anchor.
     epochs: Vec<ClockMap>,
     /// Whether the clocks jumped more than [`MOST`] times.
     has_ended: bool,
@@ -28,7 +29,8 @@ impl ClockEpochs {
         }
     }
 
-    /// Takes an anchor; ignores an anchor with a negative bracket, or before the last one.
+    /// Adds an anchor. Ignores an anchor with a negative bracket, or one that is not later than the
+    /// last anchor.
     pub(super) fn add(&mut self, anchor: &Anchor) {
         let is_before = |(_, last_ns)| anchor.mono_ns <= last_ns;
         if self.has_ended || self.span_mono_ns().is_some_and(is_before) {
@@ -47,21 +49,22 @@ impl ClockEpochs {
         }
     }
 
-    /// Returns CLOCK_MONOTONIC at the first and the last anchor, in nanoseconds.
+    /// Returns CLOCK_MONOTONIC at the first and at the last anchor, in nanoseconds; `None` without
+    /// anchors.
     pub(super) fn span_mono_ns(&self) -> Option<(u64, u64)> {
         let (first_ns, _) = self.epochs.first()?.span_mono_ns()?;
         let (_, last_ns) = self.epochs.last()?.span_mono_ns()?;
         Some((first_ns, last_ns))
     }
 
-    /// Returns the epochs by number, each with its CLOCK_MONOTONIC at the first and the last
-    /// anchor.
+    /// Returns each epoch with its index, and with CLOCK_MONOTONIC at its first and last anchor, in
+    /// nanoseconds.
     pub(super) fn iter(&self) -> impl DoubleEndedIterator<Item = (usize, &ClockMap, (u64, u64))> {
         let epochs = self.epochs.iter().enumerate();
         epochs.filter_map(|(place, epoch)| Some((place, epoch, epoch.span_mono_ns()?)))
     }
 
-    /// Returns the number of the epoch and the TSC at this time of CLOCK_MONOTONIC.
+    /// Returns the index of the epoch and the TSC reading at this time (CLOCK_MONOTONIC, ns).
     pub(super) fn tsc(&self, mono_ns: u64) -> Option<(usize, u64)> {
         let holds = |(first_ns, last_ns)| first_ns <= mono_ns && mono_ns <= last_ns;
         let mut epochs = self.epochs.iter().enumerate().rev();
@@ -69,8 +72,8 @@ impl ClockEpochs {
         Some((place, epoch.tsc(mono_ns)))
     }
 
-    /// Returns CLOCK_MONOTONIC in nanoseconds at this TSC reading; `None` also if two epochs have
-    /// this reading.
+    /// Returns CLOCK_MONOTONIC in nanoseconds at this TSC reading; `None` if no epoch, or more than
+    /// one, has this reading.
     pub(super) fn mono_ns(&self, tsc: u64) -> Option<u64> {
         let holds = |(first_tsc, last_tsc)| first_tsc <= tsc && tsc <= last_tsc;
         let mut epochs = self
@@ -81,8 +84,8 @@ impl ClockEpochs {
         epochs.next().is_none().then(|| epoch.mono_ns(tsc))
     }
 
-    /// Returns the error bound of a conversion between the clocks, in nanoseconds. It includes
-    /// rounding to whole cycles and nanoseconds.
+    /// Returns the largest error of a conversion between the clocks, in nanoseconds. The error
+    /// includes rounding to whole cycles and nanoseconds.
     pub(super) fn bound_ns(&self) -> u64 {
         let bounds = self.epochs.iter().filter_map(|epoch| {
             let anchors_ns = epoch.bound_ns()?;
@@ -95,13 +98,13 @@ impl ClockEpochs {
         bounds.max().unwrap_or(u64::MAX)
     }
 
-    /// Returns the error bound of a microVM's counter, in nanoseconds, since its gaps are reported
-    /// on its host's counter; 0 for other workloads.
+    /// Returns the error bound of the offset between a microVM's counter and its host's, in
+    /// nanoseconds; 0 for other workloads. A microVM reports its gaps on its host's counter.
     pub(super) fn offset_bound_ns(&self) -> u64 {
         self.cycles_ns(self.facts.offset_bound_tsc)
     }
 
-    /// Returns a number of cycles in nanoseconds, rounded up.
+    /// Converts cycles to nanoseconds, rounded up.
     pub(super) fn cycles_ns(&self, cycles: u64) -> u64 {
         ClockMap::new(&self.facts).duration_ns(cycles)
     }

@@ -1,10 +1,10 @@
-//! Conversion from the host's CLOCK_MONOTONIC to a guest's and back, through both counters.
+//! Converts times between the host's CLOCK_MONOTONIC and a guest's, through the counters of both.
 
 use super::clock_epochs::ClockEpochs;
 use super::guest_clock::{GuestClock, Held, host_tsc};
 use crate::clockmap::ClockMap;
 
-/// Clocks for the conversion of one vCPU's times.
+/// Clocks that convert the times of one vCPU.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Crossing<'a> {
     pub(super) host: &'a ClockEpochs,
@@ -12,15 +12,15 @@ pub(super) struct Crossing<'a> {
     pub(super) clock: &'a GuestClock,
 }
 
-/// Epoch of the host's clocks and clock of the guest. Times that share both lie on one straight
-/// line.
+/// Indices of the host's epoch and of the guest's clock that converted a time. The conversion is
+/// linear between times with equal indices.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Line {
     epoch: usize,
     clock: usize,
 }
 
-/// Overlap of the two recordings.
+/// Time that both recordings cover.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) struct Overlap {
     pub(super) ns: u64,
@@ -29,7 +29,8 @@ pub(super) struct Overlap {
 }
 
 impl Crossing<'_> {
-    /// Returns the guest's counter at this time of the host's CLOCK_MONOTONIC.
+    /// Returns the guest's counter at this time of the host's CLOCK_MONOTONIC, and the line of the
+    /// conversion.
     pub(super) fn guest_tsc(&self, host_mono_ns: u64) -> Option<(Line, u64)> {
         let (epoch, tsc) = self.host.tsc(host_mono_ns)?;
         let (clock, in_force) = self.clock.at(host_mono_ns)?;
@@ -42,8 +43,8 @@ impl Crossing<'_> {
         self.guest.mono_ns(guest_tsc)
     }
 
-    /// Returns the host's CLOCK_MONOTONIC in nanoseconds at this reading of the guest's counter; if
-    /// there are several such times, the last one.
+    /// Returns the host's CLOCK_MONOTONIC in nanoseconds at this reading of the guest's counter,
+    /// and the line of the conversion. If several times fit, returns the last one.
     pub(super) fn host_mono_ns(&self, guest_tsc: u64) -> Option<(Line, u64)> {
         self.clock.iter().rev().find_map(|(clock, held)| {
             let tsc = host_tsc(&held.clock, guest_tsc)?;
@@ -58,8 +59,8 @@ impl Crossing<'_> {
         })
     }
 
-    /// Returns how much of the guest's recording, between these readings of its counter, lies in
-    /// the host's recording, which is complete until `until_ns`.
+    /// Returns the overlap of the guest's recording with the host's. The guest's recording lies
+    /// between these readings of its counter. The host's recording is complete until `until_ns`.
     pub(super) fn overlap(&self, (first_tsc, last_tsc): (u64, u64), until_ns: u64) -> Overlap {
         let mut overlap = Overlap::default();
         for (_, held) in self.clock.iter() {
@@ -80,8 +81,8 @@ impl Crossing<'_> {
         overlap
     }
 
-    /// Returns where the guest's recording lies on the host's CLOCK_MONOTONIC, in nanoseconds,
-    /// according to the last known clock, even far outside the host's recording.
+    /// Returns the start and end of the guest's recording on the host's CLOCK_MONOTONIC, in
+    /// nanoseconds. Extends the last known clock, even far beyond the host's recording.
     pub(super) fn placed(&self, (first_tsc, last_tsc): (u64, u64)) -> Option<(u64, u64)> {
         let (_, held) = self.clock.iter().next_back()?;
         let (_, map, _) = self.host.iter().next_back()?;
@@ -89,8 +90,8 @@ impl Crossing<'_> {
     }
 }
 
-/// Returns both readings of the guest's counter on the host's CLOCK_MONOTONIC, as if this epoch and
-/// this clock had no end.
+/// Converts both readings of the guest's counter to the host's CLOCK_MONOTONIC, as if this epoch
+/// and this clock had no end.
 fn extended(map: &ClockMap, held: &Held, first_tsc: u64, last_tsc: u64) -> (u64, u64) {
     let place = |guest_tsc| {
         let is_before = i128::from(guest_tsc) < i128::from(held.clock.offset_tsc);

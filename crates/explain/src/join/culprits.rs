@@ -1,4 +1,4 @@
-//! Ranking of the culprits that took time of a run's gaps or latencies.
+//! Ranks the culprits that took time from a run's gaps or latencies.
 
 use std::cmp::Reverse;
 use std::collections::HashMap;
@@ -13,13 +13,13 @@ use crate::percent::percent;
 /// Side, share, name and CPU of a culprit.
 type Who = (VmSide, Share, Option<Arc<str>>, Option<u32>);
 
-/// Sums by culprit. Memory grows with the number of culprits.
+/// Sums of time by culprit. Memory grows with the number of culprits.
 #[derive(Debug)]
 pub(super) struct Culprits {
     workload: MeasuringCommand,
     taken: HashMap<Who, Taken>,
     intervals_ns: u128,
-    /// Parts of the current gap.
+    /// Parts of the gap or latency that is being added.
     parts: Vec<(Who, u64)>,
 }
 
@@ -40,7 +40,8 @@ impl Culprits {
         }
     }
 
-    /// Takes one gap or latency. The parts of its segments add up to its length.
+    /// Adds one gap or latency. The parts of all segments add up to the length of the gap or
+    /// latency.
     pub(super) fn see(&mut self, explained: &Explained<'_>) {
         self.intervals_ns += u128::from(explained.interval.dur_ns);
         let cpu = Some(explained.interval.cpu);

@@ -1,15 +1,17 @@
-//! The same tests at every other clock offset within reach. If the tests agree as well at another
-//! offset, nothing is proven.
+//! Repeats the tests of a clock at every other offset within reach. If the tests agree as well at
+//! another offset, nothing is proven.
 
 use super::odds::Stakes;
 
-/// Units per decade. Costs are whole numbers, so that the order of their addition does not matter.
+/// Units of cost per decade of evidence. Costs are integers, so that their sum does not depend on
+/// the order of addition.
 const UNITS: f64 = 1_000.0;
-/// Minimum part of the tests that an offset must allow. With fewer, the remaining tests could agree
-/// by chance.
+/// Minimum part of the tests that must be possible at an offset, as numerator and denominator. With
+/// fewer tests, the remaining ones could agree by chance.
 const COMMON: (u32, u32) = (2, 3);
 
-/// Changes at an offset: the evidence for the recorded clock, and the number of possible tests.
+/// Changes of two sums at the offset `at`: of the evidence for the recorded clock, and of the
+/// number of possible tests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct Step {
     at: i64,
@@ -17,32 +19,32 @@ struct Step {
     tests: i32,
 }
 
-/// Tests by offset of the clock, in cycles of the guest's counter.
+/// Outcomes of the tests by clock offset, in cycles of the guest's counter.
 #[derive(Debug, Default)]
 pub(super) struct Elsewhere {
     steps: Vec<Step>,
     tests: u32,
-    /// Cost of the explanation that the tests which failed at offset 0 are strays.
+    /// Cost of assuming that the tests which failed at offset 0 failed by accident.
     strays: i64,
     /// Whether other offsets could not be tried.
     is_unknown: bool,
 }
 
-/// Comparison of the best other clock with the recorded one.
+/// Comparison of the recorded clock with the best other clock.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Rivals {
-    /// Decades by which the recorded clock is ahead of the other.
+    /// Odds of the recorded clock over the best other clock, in decades.
     pub(super) ahead: f64,
-    /// Offset of the other clock.
+    /// Offset of the best other clock, in cycles of the guest's counter.
     pub(super) offset: i64,
-    /// Mean of the odds of each other offset over the recorded one, as a common logarithm.
+    /// Mean odds of all other offsets over the recorded clock, as a common logarithm.
     pub(super) mean: f64,
-    /// Odds of the recorded clock over the best offset that the data leave open, in decades.
+    /// Odds of the recorded clock over the best offset that its error bound covers, in decades.
     pub(super) within: f64,
 }
 
 impl Elsewhere {
-    /// Returns the result without any tried offset: any other offset may be as good.
+    /// Creates the result without any tested offset: every other offset may agree as well.
     pub(super) fn unknown() -> Elsewhere {
         Elsewhere {
             is_unknown: true,
@@ -50,8 +52,8 @@ impl Elsewhere {
         }
     }
 
-    /// Adds a test that is possible in `tested` and agrees in `inside`. The ranges in `inside` are
-    /// ascending, disjoint and within `tested`.
+    /// Adds a test that is possible at the offsets from `tested.0` to `tested.1`. The test agrees
+    /// at the offsets in `inside`. These ranges are ascending, disjoint and within `tested`.
     pub(super) fn add(
         &mut self,
         stakes: Stakes,
@@ -70,7 +72,8 @@ impl Elsewhere {
         }
     }
 
-    /// Counts a test, after it was added at all offsets where it is possible.
+    /// Counts a test once, after [`Self::add`] has added it for every range of offsets where it is
+    /// possible.
     pub(super) fn count(&mut self, stakes: Stakes, agrees_at_0: bool) {
         self.tests += 1;
         if !agrees_at_0 {
@@ -78,8 +81,8 @@ impl Elsewhere {
         }
     }
 
-    /// Compares every offset at which enough tests are possible. Offsets in `open` are no rivals,
-    /// because the error bound covers them.
+    /// Compares the recorded clock with every offset at which enough tests are possible. Offsets in
+    /// `open` are no rivals, because the error bound covers them.
     pub(super) fn rivals(self, open: (i64, i64)) -> Option<Rivals> {
         if self.is_unknown {
             return Some(Rivals {
@@ -141,7 +144,7 @@ fn decades(units: i64) -> f64 {
     units as f64 / UNITS
 }
 
-/// Mean of odds over offsets, in decades, because the odds themselves would overflow.
+/// Weighted mean of odds, computed from decades because the odds themselves would overflow.
 #[derive(Debug, Clone, Copy, Default)]
 struct Mean {
     most: f64,
@@ -173,7 +176,8 @@ mod tests {
     use super::*;
     use crate::join::odds::STRAY;
 
-    /// Returns tests that each agree within 10 of 0, and of these offsets.
+    /// Returns tests that each agree at offsets within 10 of 0, and within 10 of each listed
+    /// offset.
     fn tests(each: &[&[i64]]) -> Elsewhere {
         let mut elsewhere = Elsewhere::default();
         let stakes = Stakes::new(0.01, STRAY);

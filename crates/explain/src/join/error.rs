@@ -4,7 +4,7 @@ use std::fmt;
 
 use super::unpaired::PairingFailure;
 
-/// Reason why two recordings cannot be joined, with a remedy.
+/// Reason why two recordings cannot be joined. The message includes a remedy.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum JoinError {
@@ -23,7 +23,7 @@ pub enum JoinError {
          timerlat -o` inside it"
     )]
     NoGuest,
-    /// The guest's recording is of observed threads.
+    /// The guest's recording contains observed threads instead of a workload with a clock.
     #[error(
         "the first recording observed threads, which read no clock while they wait: record the \
          guest with `vmnoise osnoise -o`, without --pid or --comm"
@@ -53,12 +53,12 @@ pub enum JoinError {
         List(vms)
     )]
     NoSuchVm {
-        /// Requested VM.
+        /// VM that the user requested.
         wanted: String,
         /// VMs in the recording.
         vms: Vec<String>,
     },
-    /// No vCPU has the number that a CPU of the guest requires.
+    /// No vCPU has the number that the guest's CPUs require.
     #[error(
         "no vCPU of the host's recording can be a CPU of the guest: {}; the recording has {}: record \
          all vCPUs of the guest",
@@ -66,22 +66,23 @@ pub enum JoinError {
         List(vcpus)
     )]
     NoCandidate {
-        /// Required numbers.
+        /// Required vCPU numbers, as text.
         wanted: String,
         /// vCPUs in the recording.
         vcpus: Vec<String>,
     },
-    /// A vCPU would fit, but the relation of its guest's counter to the host's is unknown.
+    /// A vCPU has the required number, but the relation of its guest's counter to the host's is
+    /// unknown.
     #[error(
         "the host's recording lacks the TSC offset of {vcpu}: mount debugfs (`mount -t debugfs \
          none /sys/kernel/debug`), and record the host again, as root and with this version of \
          vmnoise"
     )]
     NoClock {
-        /// The vCPU.
+        /// Name of this vCPU.
         vcpu: String,
     },
-    /// The recordings are of different times.
+    /// The two recordings do not overlap in time.
     #[error(
         "the recordings do not overlap: by the TSC offset of {vcpu}, the guest's is at {} s of the \
          host's clock, and the host's at {} s: record both at the same time; if you did, this is \
@@ -90,14 +91,14 @@ pub enum JoinError {
         Seconds(*host_mono_ns)
     )]
     NoOverlap {
-        /// vCPU whose clock placed the guest's recording.
+        /// Name of the vCPU whose clock converted the guest's times.
         vcpu: String,
         /// Start and end of the guest's recording, on the host's CLOCK_MONOTONIC in nanoseconds.
         guest_mono_ns: (u64, u64),
-        /// Start and end of the host's recording.
+        /// Start and end of the host's recording, on the same clock.
         host_mono_ns: (u64, u64),
     },
-    /// There are too many CPUs and vCPUs to compare in bounded time.
+    /// The guest and the host have more CPUs and vCPUs than can be compared in bounded time.
     #[error(
         "{cpus} CPUs of the guest and {vcpus} vCPUs of its host are too many to distinguish: record \
          the guest with fewer CPUs (-c), or the host with one VM (--vm)"
@@ -108,7 +109,7 @@ pub enum JoinError {
         /// Number of candidate vCPUs for each CPU.
         vcpus: usize,
     },
-    /// The data contradict the pairing, or do not prove it.
+    /// The data contradict the pairing of guest and host, or do not prove it.
     #[error("{0}")]
     Unpaired(Box<PairingFailure>),
 }

@@ -1,8 +1,9 @@
-//! Clocks of one vCPU's guest, in order: the relation of the guest's counter to its host's.
+//! Clocks of one vCPU in time order. Each clock relates the guest's counter to the host's.
 
 use vmnoise_events::{VcpuClock, VcpuId};
 
-/// A clock, and the time for which it is known to hold, CLOCK_MONOTONIC of the host in nanoseconds.
+/// A clock, with the start and end of the time for which it is known to hold. Times are nanoseconds
+/// of the host's CLOCK_MONOTONIC.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Held {
     pub(super) from_mono_ns: u64,
@@ -10,16 +11,17 @@ pub(super) struct Held {
     pub(super) clock: VcpuClock,
 }
 
-/// Maximum number of clocks of one vCPU; each start or restore of a guest makes one. Later clocks
-/// are unknown.
+/// Maximum number of clocks of one vCPU. Each start or restore of a guest makes one clock. Clocks
+/// beyond the maximum are dropped.
 const MOST: usize = 64;
 
-/// Clocks of one vCPU, in order.
+/// Clocks of one vCPU, in time order.
 #[derive(Debug, Clone, Default)]
 pub(super) struct GuestClock(Vec<Held>);
 
 impl GuestClock {
-    /// Returns the clock of our own microVM: its gaps are reported on the host's counter.
+    /// Returns the clock of a vCPU of vmnoise's own microVM, which reports its gaps on the host's
+    /// counter.
     pub(super) fn of_host(vcpu: VcpuId) -> GuestClock {
         let mut own = GuestClock::default();
         own.add(&VcpuClock {
@@ -33,14 +35,14 @@ impl GuestClock {
         own
     }
 
-    /// Takes the next clock. A clock equal to the last one continues it; an impossible ratio is
-    /// ignored.
+    /// Adds the next clock. A clock equal to the last one extends the last one. A clock with an
+    /// impossible ratio is ignored.
     pub(super) fn add(&mut self, clock: &VcpuClock) {
         if clock.ratio == 0 || u32::from(clock.ratio_frac_bits) >= u64::BITS {
             return;
         }
         let from_mono_ns = match self.0.last_mut() {
-            // Nothing shows that another clock held before.
+            // No reading shows that another clock held before.
             None if clock.before_until_mono_ns == clock.from_mono_ns => 0,
             None => clock.from_mono_ns,
             Some(last) if is_same(&last.clock, clock) => return,
@@ -63,7 +65,7 @@ impl GuestClock {
         !self.0.is_empty()
     }
 
-    /// Returns whether the last clocks of both are equal.
+    /// Returns whether the last clocks of both vCPUs are equal.
     pub(super) fn is_like(&self, other: &GuestClock) -> bool {
         let ends = self.0.last().zip(other.0.last());
         ends.is_some_and(|(one, other)| is_same(&one.clock, &other.clock))
@@ -73,7 +75,8 @@ impl GuestClock {
         self.0.iter().enumerate()
     }
 
-    /// Returns the number of the clock in force at this time, and the clock.
+    /// Returns the index of the clock in force at this time (CLOCK_MONOTONIC of the host, ns), and
+    /// the clock.
     pub(super) fn at(&self, mono_ns: u64) -> Option<(usize, &VcpuClock)> {
         let after = self.0.partition_point(|held| held.from_mono_ns <= mono_ns);
         let place = after.checked_sub(1)?;
@@ -87,8 +90,8 @@ fn is_same(a: &VcpuClock, b: &VcpuClock) -> bool {
     of(a) == of(b)
 }
 
-/// Returns the host's counter at the time when the guest's counter first had this value; `None` if
-/// that never happened.
+/// Returns the host's counter at the moment when the guest's counter first had this reading; `None`
+/// if the guest's counter never had it.
 pub(super) fn host_tsc(clock: &VcpuClock, guest_tsc: u64) -> Option<u64> {
     let scaled = i128::from(guest_tsc) - i128::from(clock.offset_tsc);
     let unit = 1_u128.checked_shl(clock.ratio_frac_bits.into())?;

@@ -1,4 +1,4 @@
-//! The host's side of a join: its exits, mapped to the guest's clock.
+//! Host's side of a join: explains the host's exits and converts them to the guest's clock.
 
 use std::collections::HashMap;
 
@@ -11,7 +11,7 @@ use crate::host_exits::{HostExit, ReportedExit};
 use crate::piece::Piece;
 use crate::vcpus::{ExitExplainer, ExitsRun, OverlaidExit};
 
-/// Explains the host's stream, and passes the exits on the guest's CPUs to the guest's explainer.
+/// Explains the host's stream, and passes the exits of the guest's vCPUs to the guest's explainer.
 #[derive(Debug)]
 pub(super) struct HostStream {
     exits: ExitExplainer,
@@ -28,7 +28,7 @@ impl HostStream {
         }
     }
 
-    /// Takes the next event; passes exits that become final to `guest`.
+    /// Takes the next event, and passes exits that became final to `guest`.
     pub(super) fn push(&mut self, event: &Event, pairs: &Pairs, guest: &mut Explainer) {
         if concerns(event, pairs) {
             let Self { exits, names, .. } = self;
@@ -36,7 +36,7 @@ impl HostStream {
         }
     }
 
-    /// Ends the stream.
+    /// Ends the host's stream, and passes the remaining exits to `guest`.
     pub(super) fn end(&mut self, pairs: &Pairs, guest: &mut Explainer) {
         let Self { exits, names, .. } = self;
         exits.end(&mut |exit| overlay(exit, names, pairs, guest));
@@ -57,7 +57,7 @@ impl HostStream {
     }
 }
 
-/// Returns whether the event matters to this guest; events of other VMs do not.
+/// Returns whether the event matters to this guest. Exits and intervals of other VMs do not.
 fn concerns(event: &Event, pairs: &Pairs) -> bool {
     match event {
         Event::Exit(exit) => pairs.cpu_of(exit.vcpu).is_some(),
@@ -66,10 +66,10 @@ fn concerns(event: &Event, pairs: &Pairs) -> bool {
     }
 }
 
-/// The guest explainer's ids for the host's names.
+/// Ids that the guest's explainer gave to the host's names.
 #[derive(Debug, Default)]
 struct HostNames {
-    /// Ids by the host's source id.
+    /// Ids, indexed by the source id of the host's stream.
     sources: Vec<Option<SourceId>>,
     reasons: HashMap<ExitReason, SourceId>,
 }
@@ -89,7 +89,8 @@ impl HostNames {
     }
 }
 
-/// Maps an exit to the guest's clock, if that clock is known.
+/// Converts an exit to the guest's clock and passes it to `guest`. Drops an exit whose times cannot
+/// be converted.
 fn overlay(
     overlaid: OverlaidExit<'_>,
     names: &mut HostNames,
@@ -104,8 +105,8 @@ fn overlay(
     let reason = names.reason(exit.reason, guest);
     let mut reported = overlaid.pieces.to_vec();
     settle(&mut reported, &exit.split);
-    // KVM's surplus over its usual time becomes unexplained, if others took part in the exit. If
-    // work of others would not be seen, all of KVM's time becomes unexplained.
+    // KVM's time above its usual time becomes unexplained if other work of the host took part in
+    // the exit. If the recording cannot show such work, all of KVM's time becomes unexplained.
     let nobodys_ns = match overlaid.vcpu.sees_kvm && !overlaid.knows_kvm {
         true => exit.split[Share::Kvm],
         false => overlaid.held.surplus_ns,

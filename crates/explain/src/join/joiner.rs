@@ -1,5 +1,5 @@
-//! Reads both streams in turns, and explains the guest's gaps or wake-ups by the events of both
-//! kernels.
+//! Reads the streams of guest and host alternately, and explains the guest's gaps or wake-ups with
+//! the events of both kernels.
 
 use vmnoise_events::{Event, MeasuringCommand, RunFacts, SourceId};
 
@@ -16,9 +16,9 @@ use crate::ledger::PeriodLine;
 use crate::stream_gaps::StreamGaps;
 use crate::visibility::HostCoverage;
 
-/// Joiner of a guest's stream with its host's. The caller reads both in turns: the host's while
-/// [`Self::wants_host`], then an event of the guest's. It keeps the state of both explainers, and
-/// the exits that no gap has settled; never the whole run.
+/// Joins a guest's stream with its host's. The caller passes events of the host while
+/// [`Self::wants_host`] returns true, and otherwise the next event of the guest. The joiner keeps
+/// the state of both explainers and the exits that no gap has settled, but never the whole run.
 #[derive(Debug)]
 pub struct Joiner {
     guest: Explainer,
@@ -26,27 +26,29 @@ pub struct Joiner {
     host_facts: RunFacts,
     pairs: Pairs,
     host_doubt: StreamGaps,
-    /// Event that makes gaps final before the host's events for them have arrived.
+    /// Event of the guest that makes gaps final. The joiner holds the event until the host's events
+    /// for these gaps have arrived.
     held: Option<Held>,
     guest_has_ended: bool,
     sums: JoinSums,
-    /// Final intervals that were not taken yet; `None` if nobody takes them.
+    /// Final intervals that the caller has not taken yet; `None` if the caller did not request
+    /// intervals.
     kept: Option<Vec<Interval>>,
-    /// Sums of latencies; periodic tasks only.
+    /// Sums of latencies; `None` for workloads other than periodic tasks.
     latencies: Option<LatencySums>,
 }
 
 #[derive(Debug)]
 struct Held {
-    /// A watermark or the finish; `None` if the stream broke off.
+    /// A watermark or the finish; `None` if the guest's stream broke off.
     event: Option<Event>,
-    /// Time up to which the host's events are needed, its CLOCK_MONOTONIC in nanoseconds.
+    /// Time up to which the host's events are needed, in nanoseconds of the host's CLOCK_MONOTONIC.
     until_ns: u64,
 }
 
 impl Joiner {
-    /// Creates a joiner from the facts before the first event of either side, and the vCPUs that
-    /// are the guest's CPUs.
+    /// Creates a joiner. `guest` and `host` are the facts before the first event of each stream.
+    /// `pairs` are the vCPUs of the guest's CPUs.
     pub fn new(guest: &RunFacts, host: &RunFacts, pairs: Pairs, options: JoinOptions) -> Joiner {
         let mut guest_facts = guest.clone();
         guest_facts.options.top = options.top;
@@ -78,17 +80,18 @@ impl Joiner {
     }
 
     /// Returns the gaps or wake-ups that became final since the last call, CPU by CPU, ordered by
-    /// start; empty if they were not requested.
+    /// start. Returns none without [`Self::with_intervals`].
     pub fn take_intervals(&mut self) -> Vec<Interval> {
         self.kept.as_mut().map(std::mem::take).unwrap_or_default()
     }
 
-    /// Returns the name of a source in a gap's parts, on either side.
+    /// Returns the name of a source in a gap's parts. The source may be of the guest or of the
+    /// host.
     pub fn source_name(&self, id: SourceId) -> &str {
         self.guest.source_name(id)
     }
 
-    /// Returns the lines of [`Explainer::take_heard_period`] for the guest.
+    /// Returns what [`Explainer::take_heard_period`] returns for the guest.
     pub fn take_period(&mut self) -> Vec<PeriodLine> {
         self.guest.take_heard_period()
     }
@@ -98,9 +101,9 @@ impl Joiner {
         &self.pairs
     }
 
-    /// Returns whether the host's stream must be read before the guest's, because some gaps still
-    /// need its events. After the guest's last event, the whole rest of the host's stream is
-    /// wanted.
+    /// Returns whether the caller must read the host's stream before the guest's, because some gaps
+    /// still need the host's events. After the guest's last event, returns true until the host's
+    /// stream ends.
     pub fn wants_host(&self) -> bool {
         !self.host.has_ended() && (self.held.is_some() || self.guest_has_ended)
     }
@@ -108,7 +111,7 @@ impl Joiner {
     /// Takes the next event of the host's stream.
     pub fn host(&mut self, event: &Event) {
         self.host_doubt.see(event);
-        // No gap needs the host's events any more; only its losses and totals count.
+        // No gap needs the host's events any more. Only lost records and totals still matter.
         let is_moot = self.guest_has_ended && self.held.is_none();
         if !(is_moot
             && matches!(
@@ -127,8 +130,8 @@ impl Joiner {
         self.release();
     }
 
-    /// Takes the next event of the guest's stream. While the host's stream is wanted, this call
-    /// would leave gaps without the host's events.
+    /// Takes the next event of the guest's stream. If [`Self::wants_host`] returns true, this call
+    /// explains some gaps without the host's events.
     pub fn guest(&mut self, event: &Event) {
         self.give_up_waiting();
         match event {
@@ -141,7 +144,7 @@ impl Joiner {
         }
     }
 
-    /// Ends the guest's stream; afterwards, the host's stream may be wanted.
+    /// Ends the guest's stream. Afterwards, [`Self::wants_host`] may return true.
     pub fn guest_ended(&mut self) {
         if !self.guest_has_ended {
             self.give_up_waiting();
@@ -150,7 +153,7 @@ impl Joiner {
         }
     }
 
-    /// Explains all events that still wait, because neither stream has more.
+    /// Explains everything that still waits for the host's events, because neither stream has more.
     pub fn run_out(&mut self) {
         self.give_up_waiting();
         self.take(None);
@@ -195,7 +198,7 @@ impl Joiner {
         run
     }
 
-    /// Keeps an event that makes gaps final until the host's events for these gaps have arrived.
+    /// Holds an event that makes gaps final until the host's events for these gaps have arrived.
     fn hold(&mut self, event: Option<&Event>, watermark_ns: Option<u64>) {
         let pairs = &self.pairs;
         let needed = self
@@ -228,8 +231,8 @@ impl Joiner {
         }
     }
 
-    /// Passes an event to the guest's explainer; without an event, it explains all events that
-    /// still wait.
+    /// Passes an event to the guest's explainer. Without an event, makes the explainer explain all
+    /// events that still wait.
     fn take(&mut self, event: Option<&Event>) {
         let Self {
             guest,

@@ -1,4 +1,4 @@
-//! Decision which VM is the guest, from the evidence.
+//! Decides from the evidence which VM is the guest.
 
 use std::collections::BTreeMap;
 
@@ -13,20 +13,21 @@ use super::pairing::{Alternative, Odds};
 use super::reported::{ReportedVcpus, name_of};
 use super::rivals::Rivals;
 
-/// Minimum number of failures that can refuse a pair. Fewer may be an accident.
+/// Minimum number of failed tests that can refuse a pair. Fewer failures may be accidents.
 const FAILURES: u64 = 3;
 
-/// Evidence that one vCPU is one CPU of the guest.
+/// A vCPU as a CPU of the guest, with the evidence for this pair.
 #[derive(Debug)]
 pub(super) struct Tried {
     pub(super) cpu: u32,
     pub(super) vcpu: Vcpu,
     pub(super) clock: GuestClock,
-    /// Time in which the vCPU is known to have been on its host, CLOCK_MONOTONIC of the host in
-    /// nanoseconds.
+    /// First and last time at which the vCPU is known to have been on this host, in nanoseconds of
+    /// the host's CLOCK_MONOTONIC.
     pub(super) there_ns: Option<(u64, u64)>,
     pub(super) overlap: Overlap,
-    /// Place of the guest's recording on the host's CLOCK_MONOTONIC, by that clock.
+    /// Start and end of the guest's recording, converted by `clock` to the host's CLOCK_MONOTONIC
+    /// in nanoseconds.
     pub(super) placed_ns: (u64, u64),
     pub(super) evidence: Evidence,
 }
@@ -38,7 +39,7 @@ pub(super) struct Weighed {
     pub(super) odds: Odds,
     /// Whether the pair is accepted.
     pub(super) is_joined: bool,
-    /// CPU whose proof this pair relies on, because its own odds are too low.
+    /// CPU whose proof this pair relies on; `None` if the pair's own odds decide.
     pub(super) leans_on: Option<u32>,
 }
 
@@ -64,8 +65,8 @@ impl Judged {
             leans_on: None,
         });
         let mut pairs: Vec<Weighed> = weighed.collect();
-        // All CPUs are vCPUs of one VM. So one refused CPU refuses the VM, and one proven CPU
-        // proves it.
+        // All CPUs of the guest are vCPUs of one VM. Therefore one refused pair refuses the VM, and
+        // one proven pair proves the VM.
         let odds = || pairs.iter().map(|pair| &pair.odds);
         let least = odds().min_by(|a, b| a.decades.total_cmp(&b.decades))?;
         let most = odds().max_by(|a, b| a.decades.total_cmp(&b.decades))?;
@@ -80,10 +81,9 @@ impl Judged {
     }
 }
 
-/// Returns all candidates, best first.
+/// Returns all VMs that were recorded at the same time as the guest, the best first.
 ///
-/// # Errors
-/// If no VM was recorded at the same time as the guest.
+/// # Errors If no VM was recorded at the same time as the guest.
 pub(super) fn judge(
     candidates: Vec<Vec<Tried>>,
     rivals: &BTreeMap<u32, Rivals>,
@@ -110,8 +110,8 @@ pub(super) fn judge(
     }
 }
 
-/// Accepts the pairs of a proven VM. A pair needs a proof of its own. If its odds are positive but
-/// too low, it relies on the best pair of the VM, provided that both have the same clock.
+/// Accepts pairs of a proven VM. A pair with a proof of its own is accepted. A pair with positive
+/// odds that are too low relies on the best pair of the VM, if both have the same clock.
 fn take(pairs: &mut [Weighed]) {
     let best = pairs
         .iter()
@@ -127,8 +127,8 @@ fn take(pairs: &mut [Weighed]) {
     }
 }
 
-/// Returns the odds that this vCPU is this CPU, over the best alternative. A few failures refuse
-/// nobody.
+/// Returns the odds that this vCPU is this CPU, over the best alternative. Fewer than [`FAILURES`]
+/// failed tests cannot refuse the pair.
 fn odds_of_pair(tried: &Tried, rivals: &BTreeMap<u32, Rivals>, reported: &ReportedVcpus) -> Odds {
     let odds = least_odds(tried, rivals, reported);
     let Evidence {
@@ -174,7 +174,7 @@ fn least_odds(tried: &Tried, rivals: &BTreeMap<u32, Rivals>, reported: &Reported
     Odds::least(all)
 }
 
-/// Returns the odds over chance, and over the same tests with other clocks.
+/// Returns the odds of a pair over chance, and over other clocks.
 fn against_clocks(evidence: &Evidence) -> Vec<Odds> {
     let mut all = vec![Odds {
         decades: evidence.decades,

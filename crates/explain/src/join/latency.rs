@@ -35,29 +35,31 @@ pub struct LatencyTotals {
     pub joined_above: u64,
     /// Sum of all latencies, in nanoseconds.
     pub latency_ns: u64,
-    /// Part of this sum that no probe of either kernel explains, in nanoseconds.
+    /// Part of `latency_ns` that no probe of either kernel explains, in nanoseconds.
     pub unexplained_ns: u64,
     /// Number of exits that overlap a latency.
     pub exits: u64,
     /// Time for which the clock error hides the culprit.
     pub unsure: Unsure,
-    /// See [`super::JoinedTotals::unbounded_kvm_ns`].
+    /// Time of the share `kvm` without an upper bound, in nanoseconds; see
+    /// [`super::JoinedTotals::unbounded_kvm_ns`].
     pub unbounded_kvm_ns: u64,
 }
 
-/// Latencies of one CPU by side.
+/// Latencies of one CPU, divided by side.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct CpuSides {
     /// The guest's CPU.
     pub cpu: u32,
-    /// Latencies until the interrupt, the thread and user space.
+    /// Latencies until the interrupt, until the thread and until user space.
     pub contexts: [ContextSides; 3],
     /// Time in each phase, in the order of [`crate::Phase::ALL`], and last the time with unknown
     /// phase.
     pub phases: [PhaseSides; 6],
 }
 
-/// Sums of one phase over all latencies, in nanoseconds; the fields are those of [`ContextSides`].
+/// Time in one phase over all latencies, divided by side, in nanoseconds. [`ContextSides`] defines
+/// the sides.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
 pub struct PhaseSides {
     /// Time of the guest.
@@ -69,22 +71,22 @@ pub struct PhaseSides {
 }
 
 /// Sums of latencies until one context, in nanoseconds. `guest_ns`, `host_ns` and `unknown_ns` add
-/// up to `total_ns`, and so do the shares.
+/// up to `total_ns`, and so do the shares in `shares_ns`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct ContextSides {
-    /// `irq`, `thread` or `user`.
+    /// Context at which the latencies end: `irq`, `thread` or `user`.
     pub context: &'static str,
     /// Number of latencies.
     pub count: u64,
     /// Sum of all latencies.
     pub total_ns: u64,
-    /// Time of the vCPU in its guest: time that the guest's kernel names. If the host reported
-    /// every exit, it includes time that the guest's kernel does not name.
+    /// Time in which the vCPU ran its guest and the guest's kernel names the cause. If the host
+    /// reported every exit, this includes time whose cause the guest's kernel does not name.
     pub guest_ns: u64,
-    /// Time of the vCPU outside of its guest, plus steal by the steal clock.
+    /// Time in which the vCPU was outside of its guest, plus steal by the steal clock.
     pub host_ns: u64,
     /// Time of an unknown side.
     pub unknown_ns: u64,
-    /// Time by share.
+    /// Time by share; `None` if the share could not be measured.
     pub shares_ns: ShareMap<Option<u64>>,
 }

@@ -23,7 +23,7 @@ const CONTEXTS: [(&str, Phase); 3] = [
     ("user", Phase::Return),
 ];
 
-/// Sums over wake-ups, and the longest latencies.
+/// Sums over wake-ups, and the trees of the wake-ups with the longest latencies.
 #[derive(Debug)]
 pub(super) struct LatencySums {
     above_ns: u64,
@@ -125,7 +125,7 @@ impl LatencySums {
         }
     }
 
-    /// Returns the result. The guest's own result lists the same longest wake-ups.
+    /// Returns the result. `wakeups.worst` lists the same wake-ups as the trees, in the same order.
     pub(super) fn summarize(
         self,
         wakeups: &WakeupSummary,

@@ -1,5 +1,5 @@
-//! Joins the gaps or wake-up latencies of a guest with the events of its host: one clock, one
-//! budget for both kernels.
+//! Joins the gaps or wake-up latencies of a guest with the events of its host: on one clock, with
+//! each nanosecond attributed once.
 
 mod branch;
 mod branches;

@@ -1,36 +1,41 @@
-//! Reports of the workload on one CPU of the guest: when it polled, and when it was away.
+//! Times at which the workload on one CPU of the guest polled, and times at which it was
+//! interrupted.
 
 use std::ops::Range;
 
 use vmnoise_events::{CpuTally, Gap};
 
-/// Part of a window that may be without polling, as a divisor. With more, the window is no
-/// evidence: exits may fall into the time in which the workload hands over gaps.
+/// Divisor of the length of a window: the maximum time without polling in this window. A window
+/// with more time without polling is no evidence, because exits may fall into the time in which the
+/// workload hands over gaps.
 const BLIND_PART: u64 = 20;
-/// The same for a workload that pauses, in addition to the time for handing over gaps. A pause
-/// causes exits of its own.
+/// Divisor like [`BLIND_PART`], for a workload that pauses; the time for handing over gaps is
+/// added. The limit is stricter because a pause causes exits of its own.
 const PAUSED_PART: u64 = 1_000;
-/// Cycles allowed for handing over one gap: the minimum from which the workload reports the
-/// handover itself as a gap (`MIN_BLIND_LIMIT_TSC`). Its actual limit is larger if the threshold
-/// is, and the reading of the steal clock comes on top. A slower handover without a gap is taken
-/// for a pause. The window is then no evidence, although the workload polled.
+/// Cycles allowed for handing over one gap. This is the minimum time from which the workload
+/// reports the handover itself as a gap (`MIN_BLIND_LIMIT_TSC`).
+///
+/// The workload's actual limit grows with the threshold, and reading the steal clock takes
+/// additional time. Therefore a slow handover may stay unreported, and then counts as a pause. The
+/// window is in that case no evidence, although the workload polled.
 const HANDED_TSC: u64 = 10_000;
 
-/// One CPU of the guest. Times are readings of its counter.
+/// Observations of one CPU of the guest. Times are readings of the guest's counter.
 #[derive(Debug, Default)]
 pub(super) struct ObservedCpu {
-    /// Gaps as start and end; sorted once all have arrived.
+    /// Start and end of each gap; sorted once all gaps have arrived.
     pub(super) gaps: Vec<(u64, u64)>,
     /// Windows in which the workload polled, ascending and disjoint.
     pub(super) polled: Vec<(u64, u64)>,
-    /// A window that may be added to `polled` after all gaps before its end have been reported.
+    /// Latest window. [`Self::settle`] may add this window to `polled` after all gaps before its
+    /// end have been reported.
     pending: Option<Stretch>,
-    /// First and last reading.
+    /// First and last reading of the workload.
     span: Option<(u64, u64)>,
     blind_tsc: u64,
-    /// Other times at which the vCPU was in its guest, ascending.
+    /// Times other than polls at which the vCPU provably ran its guest, ascending.
     pub(super) ran: Vec<u64>,
-    /// Part of the gaps that were lost.
+    /// Part of the gaps that were lost, from 0 to 1.
     pub(super) lost_part: f64,
 }
 
@@ -39,7 +44,7 @@ pub(super) struct ObservedCpu {
 struct Stretch {
     from_tsc: u64,
     to_tsc: u64,
-    /// Time without polling.
+    /// Time without polling, in cycles.
     blind_tsc: u64,
     /// Whether the workload may have paused.
     pauses: bool,
@@ -52,8 +57,9 @@ impl ObservedCpu {
         }
     }
 
-    /// Takes the counters up to the latest reading. Between two tallies the workload polled, unless
-    /// the time without polling grew too much. Without room for more gaps, this is unknown.
+    /// Takes the next tally of the workload. Between two tallies the workload polled, unless the
+    /// time without polling grew too much. If `has_room` is false, later gaps are missing, so the
+    /// window is not used.
     pub(super) fn add_tally(&mut self, tally: &CpuTally, pauses: bool, has_room: bool) {
         let (first_tsc, from_tsc) = self.span.unwrap_or((tally.first_tsc, tally.first_tsc));
         let blind_tsc = tally.blind_tsc.unwrap_or(0);
@@ -74,7 +80,8 @@ impl ObservedCpu {
         });
     }
 
-    /// Settles the pending window, because every gap before the last reading has been reported.
+    /// Adds the pending window to `polled`, if the workload polled enough in it. Every gap before
+    /// the last reading must have been added.
     pub(super) fn settle(&mut self) {
         let Some(stretch) = self.pending.take() else {
             return;
@@ -91,7 +98,8 @@ impl ObservedCpu {
         }
     }
 
-    /// Returns how much of a window may be without polling.
+    /// Returns the maximum time without polling at which a window still counts as polled, in
+    /// cycles.
     fn bearable_tsc(&self, stretch: &Stretch) -> u64 {
         let length_tsc = stretch.to_tsc - stretch.from_tsc;
         let most_tsc = length_tsc / BLIND_PART;
@@ -110,7 +118,7 @@ impl ObservedCpu {
         self.gaps.sort_unstable();
     }
 
-    /// Returns the first and the last reading; `None` if the workload never reported one.
+    /// Returns the first and the last reading; `None` if the workload never reported a reading.
     pub(super) fn span(&self) -> Option<(u64, u64)> {
         self.span
     }
@@ -124,12 +132,12 @@ pub(super) struct Holes<'a> {
     polled_tsc: u64,
     ran: &'a [u64],
     lost_part: f64,
-    /// Lengths of the gaps, ascending.
+    /// Lengths of the gaps in cycles, ascending.
     lengths: Vec<u64>,
-    /// Sum of all lengths from each index on.
+    /// Sum of `lengths` from each index to the end.
     tails: Vec<u64>,
-    /// Lengths of the gaps' parts, ascending. The gaps are cut at the times at which the vCPU was
-    /// in its guest.
+    /// Lengths of the parts of all gaps, ascending. Each gap is divided at the times at which the
+    /// vCPU ran its guest.
     parts: Vec<u64>,
 }
 
@@ -174,7 +182,7 @@ impl<'a> Holes<'a> {
         ends.map(move |end| end - std::mem::replace(&mut begin, end))
     }
 
-    /// Returns whether the workload polled during all of this time, extended by the margin on both
+    /// Returns whether one window of polling contains this time, extended by the margin on both
     /// sides.
     pub(super) fn polled(&self, start_tsc: u64, end_tsc: u64, margin_tsc: u64) -> bool {
         let (Some(from), Some(to)) = (
@@ -188,8 +196,8 @@ impl<'a> Holes<'a> {
         stretch.is_some_and(|(_, end)| to <= end)
     }
 
-    /// Returns the number of the gap that contains this time, within the margin; otherwise, the
-    /// number of gaps that started earlier.
+    /// Returns the index of the gap that contains this time, within the margin. Otherwise, returns
+    /// as the error the number of gaps that started earlier.
     pub(super) fn find(&self, start: u64, end: u64, margin: u64) -> Result<usize, usize> {
         let begun = |at: u64| self.gaps.partition_point(|gap| gap.0 <= at);
         let holds = |place: &usize| {
@@ -210,12 +218,12 @@ impl<'a> Holes<'a> {
         self.gaps[place]
     }
 
-    /// Returns the times in a gap at which the vCPU was in its guest.
+    /// Returns the times within a gap at which the vCPU ran its guest.
     pub(super) fn ran_in(&self, place: usize) -> &'a [u64] {
         self.ran_between(place, 0, u64::MAX)
     }
 
-    /// Returns those of the times that lie between `first` and `last`.
+    /// Returns the times within a gap at which the vCPU ran its guest, between `first` and `last`.
     pub(super) fn ran_between(&self, place: usize, first: u64, last: u64) -> &'a [u64] {
         let (from, to) = self.gaps[place];
         let begin = self.ran.partition_point(|at| *at <= from || *at < first);
@@ -223,13 +231,13 @@ impl<'a> Holes<'a> {
         &self.ran[begin..after.max(begin)]
     }
 
-    /// Returns the number of known times at which the vCPU was in its guest.
+    /// Returns the number of known times at which the vCPU ran its guest.
     pub(super) fn instants(&self) -> usize {
         self.ran.len()
     }
 
-    /// Returns whether the vCPU was in its guest at an instant of this time, which may be off by
-    /// the margin.
+    /// Returns whether the vCPU ran its guest at an instant within this time, more than `margin`
+    /// from both ends.
     pub(super) fn ran_during(&self, (start, end): (u64, u64), margin: u64) -> bool {
         let after = self
             .ran
@@ -238,13 +246,14 @@ impl<'a> Holes<'a> {
         next.is_some_and(|at| at.saturating_add(margin) < end)
     }
 
-    /// Returns the time from the first polling to the last.
+    /// Returns the time from the start of the first window of polling to the end of the last
+    /// window, in cycles.
     pub(super) fn extent(&self) -> u64 {
         let ends = self.polled.first().zip(self.polled.last());
         ends.map_or(0, |(first, last)| last.1.saturating_sub(first.0))
     }
 
-    /// Returns how many parts of gaps are at least as long as this time.
+    /// Returns the number of parts of gaps that are at least as long as this time.
     pub(super) fn fits(&self, (start, end): (u64, u64)) -> usize {
         let shorter = self.parts.partition_point(|length| *length < end - start);
         self.parts.len() - shorter
@@ -261,20 +270,20 @@ impl<'a> Holes<'a> {
     }
 
     /// Returns the indices of the gaps that this time would overlap if it were moved by up to
-    /// `margin`, and perhaps one more.
+    /// `margin`. The range may include one gap more.
     pub(super) fn places_near(&self, (start, end): (u64, u64), margin: u64) -> Range<usize> {
         self.places_in(start.saturating_sub(margin), end.saturating_add(margin))
     }
 
-    /// Returns the indices of the gaps that overlap this time, and perhaps one more.
+    /// Returns the indices of the gaps that overlap this time. The range may include one gap more.
     pub(super) fn places_in(&self, first: u64, last: u64) -> Range<usize> {
         let from = self.gaps.partition_point(|gap| gap.0 < first);
         let to = self.gaps.partition_point(|gap| gap.0 <= last);
         from.saturating_sub(1)..to
     }
 
-    /// Returns the number of gaps, windows and instants that this time would overlap if it were
-    /// moved by up to `margin`.
+    /// Returns the number of gaps, windows of polling and instants that this time would overlap if
+    /// it were moved by up to `margin`.
     pub(super) fn looks_near(&self, (start, end): (u64, u64), margin: u64) -> usize {
         let (first, last) = (start.saturating_sub(margin), end.saturating_add(margin));
         let after = self.ran.partition_point(|at| *at <= last);
@@ -283,8 +292,8 @@ impl<'a> Holes<'a> {
         self.places_in(first, last).len() + stretches + after.saturating_sub(before)
     }
 
-    /// Returns the probability that a time of this length, placed at random, lies in a gap. It may
-    /// extend beyond either end of the gap by `margin`.
+    /// Returns the probability that a time of this length, placed at random, lies in a gap. The
+    /// time may extend beyond either end of the gap by `margin`.
     pub(super) fn chance(&self, length_tsc: u64, margin: u64) -> f64 {
         let length_tsc = length_tsc.saturating_sub(margin.saturating_mul(2));
         let longer = self.lengths.partition_point(|length| *length <= length_tsc);

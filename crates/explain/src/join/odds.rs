@@ -1,33 +1,33 @@
-//! Odds of an outcome for a guest and its own host, compared with chance. All odds are common
-//! logarithms (decades).
+//! Odds that two recordings are of a guest and its own host, compared with chance. All odds are
+//! common logarithms (decades).
 
 use serde::Serialize;
 
-/// Odds from which two recordings are of the same machine.
+/// Minimum odds that prove that two recordings are of the same machine.
 const PROVEN: f64 = 6.0;
-/// Odds below which they are not.
+/// Odds below which two recordings are refused as not of the same machine.
 pub(super) const REFUSED: f64 = -3.0;
-/// Rate at which tests of the same machine fail: a record or a gap was lost. It is one in twenty,
-/// plus the losses that the streams count themselves.
+/// Rate at which tests of the same machine fail because a record or a gap was lost: one in twenty.
+/// The losses that the streams count are added to this rate.
 pub(super) const STRAY: f64 = 0.05;
-/// Rate of failures above which accidents explain them no longer, however little chance would
-/// explain.
+/// Rate of failed tests up to which accidents explain the failures. Above this rate, failures are
+/// evidence against the pair, even if the pair agrees better than chance.
 const TOLERATED: f64 = 0.1;
-/// Minimum probability of chance in one test. No test counts for more than a thousand to one,
-/// because rare causes of agreement are unknown.
+/// Minimum probability that one test agrees by chance. The causes of rare agreements are unknown,
+/// so no test may have odds of more than 1000 to 1.
 const LEAST_CHANCE: f64 = 1e-3;
 /// Largest odds that are printed.
 const MOST: f64 = 99.0;
 
-/// Conclusion from the odds.
+/// Verdict from the odds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum PairingVerdict {
-    /// Not the same: odds below 10^-3.
+    /// Not the same machine: odds below 10^-3.
     Refused,
-    /// Too little evidence.
+    /// Too little evidence for either verdict.
     NotProven,
-    /// The same: odds of at least 10^6.
+    /// The same machine: odds of at least 10^6.
     Proven,
 }
 
@@ -47,13 +47,13 @@ pub(super) fn printable(decades: f64) -> f64 {
     decades.clamp(-MOST, MOST) + 0.0
 }
 
-/// Returns the decades that a proof still needs.
+/// Returns the decades that are missing for a proof.
 pub(super) fn missing(decades: f64) -> f64 {
     (PROVEN - decades).max(0.0)
 }
 
-/// Probabilities of a test: of agreement between two unrelated machines, and of failure on the same
-/// machine.
+/// Probabilities of one test: `chance`, that two unrelated machines agree, and `stray`, that the
+/// same machine fails.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Stakes {
     chance: f64,
@@ -63,12 +63,12 @@ pub(super) struct Stakes {
 impl Stakes {
     pub(super) fn new(chance: f64, stray: f64) -> Stakes {
         let chance = chance.clamp(LEAST_CHANCE, 1.0 - LEAST_CHANCE);
-        // The same machine does not fail more often than any other.
+        // The same machine does not fail more often than unrelated machines.
         let stray = stray.clamp(f64::MIN_POSITIVE, 1.0 - chance);
         Stakes { chance, stray }
     }
 
-    /// Returns the evidence of an outcome for the same machine.
+    /// Returns the evidence of an outcome for the same machine, in decades.
     pub(super) fn decades(&self, agrees: bool) -> f64 {
         let odds = match agrees {
             true => (1.0 - self.stray) / self.chance,
@@ -77,14 +77,15 @@ impl Stakes {
         odds.log10()
     }
 
-    /// Returns the difference between the two outcomes.
+    /// Returns the evidence of agreement minus the evidence of failure, in decades.
     pub(super) fn swing(&self) -> f64 {
         self.decades(true) - self.decades(false)
     }
 }
 
-/// Returns the evidence of failures, if they exceed the tolerated rate: the likelihood at the
-/// tolerated rate, over the likelihood at the rate that fits best (both Poisson). Never above 0.
+/// Returns the evidence of the failed tests alone, in decades; never above 0. Up to the tolerated
+/// rate, the evidence is 0. Above, it is the likelihood at the tolerated rate over the likelihood
+/// at the rate that fits best (both Poisson).
 pub(super) fn misfit(failures: f64, expected: f64) -> f64 {
     let tolerated = expected * TOLERATED / STRAY;
     if failures <= tolerated {
@@ -94,10 +95,12 @@ pub(super) fn misfit(failures: f64, expected: f64) -> f64 {
     nats / std::f64::consts::LN_10
 }
 
-/// Returns the odds over rivals, each with its own odds over chance. A pair that beats chance is
-/// compared with its best rival; if the rival fits as well, nothing is proven, but the pair is not
-/// refused. A pair that does worse than chance is compared with the mean of its rivals, because the
-/// best of many always looks good.
+/// Returns the odds of a pair over its rivals, in decades. `own`, `best` and `mean` are odds over
+/// chance: of the pair, of its best rival, and the mean of all rivals.
+///
+/// A pair that beats chance is compared with its best rival. If the rival fits as well, nothing is
+/// proven, but the pair is not refused. A pair that does worse than chance is compared with the
+/// mean of its rivals, because the best of many rivals fits well by accident.
 pub(super) fn against(own: f64, best: f64, mean: f64) -> f64 {
     match own - best.max(0.0) {
         ahead if ahead >= 0.0 => ahead,

@@ -1,20 +1,21 @@
-//! Decides whether two recordings are of one machine, and how far they disagree about its clocks.
-//! Gaps of our own microVM are reported by its host, on the host's own counter.
+//! Decides whether two recordings are of one machine, and how far their clocks disagree. The
+//! recording of vmnoise's own microVM is made by its host, on the host's counter.
 
 use super::clock_epochs::ClockEpochs;
 
-/// Number of instants at which both are compared.
+/// Number of intervals between the instants at which the clocks of both recordings are compared.
 const ASKED: u64 = 64;
 
-/// Returns whether both are of one machine and one boot: the two clocks that each read together
-/// agree within their error bounds.
+/// Returns whether both recordings are of one machine and one boot: the relation of TSC to
+/// CLOCK_MONOTONIC agrees within the error bounds.
 pub(super) fn is_one(host: &ClockEpochs, guest: &ClockEpochs) -> bool {
     let sure_ns = host.bound_ns().saturating_add(guest.bound_ns());
     disagreement_ns(host, guest).is_some_and(|apart_ns| apart_ns <= sure_ns)
 }
 
-/// Returns the largest disagreement in nanoseconds of CLOCK_MONOTONIC. `None` if the recordings
-/// share no time, or only one of them knows a clock at some instant.
+/// Returns the largest disagreement of the two recordings, in nanoseconds of CLOCK_MONOTONIC.
+/// Returns `None` if the recordings share no time, or if one of them has no clock at a compared
+/// instant.
 pub(super) fn disagreement_ns(host: &ClockEpochs, guest: &ClockEpochs) -> Option<u64> {
     let ((host_from, host_to), (guest_from, guest_to)) =
         host.span_mono_ns().zip(guest.span_mono_ns())?;

@@ -1,10 +1,10 @@
 //! Options of a join.
 
-/// Selection of the gaps that a join lists and counts.
+/// Limits for the gaps that a join lists and sums up by culprit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct JoinOptions {
-    /// Minimum length of a gap that counts for the culprits, in nanoseconds.
+    /// Minimum length of a gap whose time is summed up by culprit, in nanoseconds.
     pub above_ns: u64,
-    /// Number of longest gaps to list.
+    /// Maximum number of longest gaps to list.
     pub top: usize,
 }

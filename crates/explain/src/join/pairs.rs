@@ -1,4 +1,4 @@
-//! Pairs of the guest's CPUs and its host's vCPUs, and the one clock that both sides share.
+//! Pairs of guest CPUs and host vCPUs, with the conversion between the clocks of both sides.
 
 use vmnoise_events::{MeasuringCommand, RunFacts, VcpuId};
 
@@ -12,12 +12,14 @@ use super::one_machine::disagreement_ns;
 use super::pairing::{CandidateVm, Pairing, VcpuPair};
 use super::unpaired::PairingFailure;
 
-/// CPUs of a guest as vCPUs of its host. Times are nanoseconds of either side's CLOCK_MONOTONIC; a
-/// time of the guest is mapped from its counter by its own anchors.
+/// CPUs of a guest as vCPUs of its host. Times are nanoseconds of CLOCK_MONOTONIC, either the
+/// guest's or the host's. A time of the guest is converted through the guest's counter, by the
+/// guest's own anchors.
 #[derive(Debug, Clone)]
 pub struct Pairs {
     pub(super) host: ClockEpochs,
-    /// Time up to which all events have been reported, except lost ones.
+    /// Time up to which all host events have been reported, except lost ones, in nanoseconds of the
+    /// host's CLOCK_MONOTONIC.
     pub(super) host_until_ns: u64,
     pub(super) guest: ClockEpochs,
     /// vCPUs, in the order of `pairs`.
@@ -31,16 +33,15 @@ pub struct Pairs {
 struct JoinedVcpu {
     id: VcpuId,
     clock: GuestClock,
-    /// Time in which the vCPU is known to have been on its host. Outside of it, the host's
-    /// recording says nothing about the guest.
+    /// First and last time at which the vCPU is known to have been on this host. Before and after,
+    /// the host's recording contains nothing about the guest.
     there_ns: Option<(u64, u64)>,
 }
 
 impl Pairs {
-    /// Accepts the best candidate.
+    /// Creates the pairs of the best candidate.
     ///
-    /// # Errors
-    /// If the best candidate is not proven.
+    /// # Errors If the best candidate is not proven.
     pub(super) fn of(
         judged: Vec<Judged>,
         host: ClockEpochs,
@@ -48,7 +49,7 @@ impl Pairs {
         guest: ClockEpochs,
         facts: &RunFacts,
     ) -> Result<Pairs, JoinError> {
-        // A microVM and its host share one machine's clock.
+        // A microVM and its host read the clocks of one machine.
         let apart_ns = match facts.workload {
             MeasuringCommand::Microvm => disagreement_ns(&host, &guest),
             _ => None,
@@ -109,25 +110,25 @@ impl Pairs {
         &self.pairs
     }
 
-    /// Returns the evidence for these pairs, and for every other VM that may be the guest.
+    /// Returns the evidence for the accepted VM, and for every other VM that may be the guest.
     pub fn pairing(&self) -> &Pairing {
         &self.pairing
     }
 
-    /// Returns the guest's CPU that this vCPU is.
+    /// Returns the CPU of the guest that is this vCPU; `None` without such a pair.
     pub fn cpu_of(&self, vcpu: VcpuId) -> Option<u32> {
         let place = self.vcpus.iter().position(|it| it.id == vcpu)?;
         Some(self.pairs[place].cpu)
     }
 
-    /// Returns the vCPU that this CPU of the guest is.
+    /// Returns the vCPU that is this CPU of the guest; `None` without such a pair.
     pub fn vcpu_of(&self, cpu: u32) -> Option<VcpuId> {
         self.joined(cpu).map(|vcpu| vcpu.id)
     }
 
-    /// Converts a time of the host to the guest's clock. Returns `None` if no clock is known for
-    /// this time, or if it lies outside of either recording. The result is monotone while the guest
-    /// keeps one clock.
+    /// Converts a time of the host to the guest's clock. Returns `None` if no clock is known at
+    /// this time, or if the time lies outside of either recording. The result is monotone while the
+    /// guest keeps one clock.
     pub fn map(&self, vcpu: VcpuId, host_mono_ns: u64) -> Option<u64> {
         let joined = self.vcpus.iter().find(|it| it.id == vcpu)?;
         self.crossing(joined).guest_mono_ns(host_mono_ns)
@@ -141,8 +142,8 @@ impl Pairs {
         Some(host_mono_ns)
     }
 
-    /// Returns whether the host recorded the whole given time of the guest, on one known clock, and
-    /// the vCPU was on this host.
+    /// Returns whether the host's recording covers this whole time of the guest. The vCPU must have
+    /// been on this host, and one known clock must hold for the whole time.
     pub fn witnessed(&self, cpu: u32, start_mono_ns: u64, end_mono_ns: u64) -> bool {
         let line = |guest_mono_ns| {
             let vcpu = self.joined(cpu)?;
@@ -176,8 +177,8 @@ impl Pairs {
     }
 }
 
-/// Returns the report of a pair; `apart_ns` is the disagreement of the clocks if both are of one
-/// machine.
+/// Returns the reported form of a pair. `apart_ns` is the disagreement of the clocks if both
+/// recordings are of one machine; otherwise `None`.
 fn report(
     weighed: &Weighed,
     (host, guest): (&ClockEpochs, &ClockEpochs),
@@ -210,10 +211,12 @@ fn report(
     }
 }
 
-/// Returns the error bound of a time mapped to the other side's clock. If the recorded clock is
-/// exact, only the anchors of both sides add an error. Otherwise, the error is also limited by the
-/// slack of the exits, which the host's anchors placed. For one machine, the disagreement of its
-/// two recordings is the limit.
+/// Returns the error bound of a time converted to the other side's clock, in nanoseconds. `off_ns`
+/// is the possible error of the recorded clock, and `None` if the recorded clock is exact.
+///
+/// An exact clock leaves only the error of both sides' anchors. Otherwise, the bound adds `off_ns`,
+/// and once more the error of the host's anchors, which placed the exits. `off_ns` is the slack of
+/// the exits, or the disagreement of two recordings of one machine.
 fn bound_ns(anchors_ns: u64, host: &ClockEpochs, off_ns: Option<u64>) -> u64 {
     match off_ns {
         None => anchors_ns,

@@ -1,13 +1,13 @@
-//! Times at which a guest's CPU was provably in its guest: the steps of periodic tasks. They count
-//! as if a task had read the clock at each step and had observed a gap until the next.
+//! Instants at which a vCPU provably ran its guest: events of periodic tasks. The time between two
+//! instants is used as a gap, as if the task had read the clock at each instant.
 
 use vmnoise_events::{Activation, Activity, ActivityKind};
 
 use super::clock_epochs::ClockEpochs;
 use super::observed_cpu::ObservedCpu;
 
-/// Returns the times at which the task provably ran, on the guest's CLOCK_MONOTONIC in nanoseconds,
-/// unsorted.
+/// Returns the instants at which the task or its kernel provably ran, in nanoseconds of the guest's
+/// CLOCK_MONOTONIC, unsorted.
 pub(super) fn instants(activation: &Activation) -> impl Iterator<Item = u64> {
     let steps = [
         activation.armed_mono_ns,
@@ -19,16 +19,16 @@ pub(super) fn instants(activation: &Activation) -> impl Iterator<Item = u64> {
     steps.into_iter().flatten()
 }
 
-/// Returns more times at which the vCPU of a polling guest was provably in its guest: its kernel
-/// started or ended an interrupt, and read the clock. Turns of tasks are left out, because some of
-/// them are reconstructed.
+/// Returns further instants at which the vCPU of a polling guest provably ran its guest. At these
+/// instants, the guest's kernel started or ended an interrupt and read the clock. The run times of
+/// tasks are left out, because some of them are reconstructed.
 pub(super) fn interrupts(activity: &Activity) -> impl Iterator<Item = u64> + use<> {
     let is_exact = matches!(activity.kind, ActivityKind::Irq | ActivityKind::Softirq);
     let ends = [activity.start_mono_ns, activity.end_mono_ns];
     ends.into_iter().filter(move |_| is_exact)
 }
 
-/// Returns these times as readings of the guest's counter, ascending.
+/// Converts these times (CLOCK_MONOTONIC, ns) to readings of the guest's counter, ascending.
 pub(super) fn readings(instants: &[u64], guest: &ClockEpochs) -> Vec<u64> {
     let readings = instants.iter().filter_map(|at_ns| guest.tsc(*at_ns));
     let mut readings: Vec<u64> = readings.map(|(_, tsc)| tsc).collect();
@@ -36,7 +36,7 @@ pub(super) fn readings(instants: &[u64], guest: &ClockEpochs) -> Vec<u64> {
     readings
 }
 
-/// Sets the gaps between these times.
+/// Replaces the gaps of `observed` by the times between these instants.
 pub(super) fn observe(observed: &mut ObservedCpu, mut instants: Vec<u64>, guest: &ClockEpochs) {
     instants.sort_unstable();
     instants.dedup();

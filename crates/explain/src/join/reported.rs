@@ -1,5 +1,4 @@
-//! Data that pass 1 keeps of the host's recording: its vCPUs, their clocks, and the times outside
-//! of their guests.
+//! Data that pass 1 of a join keeps of the host's recording: vCPUs, their clocks, and their exits.
 
 use std::collections::BTreeMap;
 
@@ -15,23 +14,24 @@ pub(super) struct ReportedVcpu {
     /// Latest definition of the vCPU.
     pub(super) vcpu: Option<Vcpu>,
     pub(super) clock: GuestClock,
-    /// Start and end of exits on the host's CLOCK_MONOTONIC, in nanoseconds. Halts are left out if
-    /// the workload polls, since a halt means that the guest slept. If exits that KVM handled
-    /// itself are not reported, the waits for a CPU are used, which lie outside of the reported
-    /// exits.
+    /// Start and end of the vCPU's exits, in nanoseconds of the host's CLOCK_MONOTONIC. If the
+    /// workload polls, halts are left out, because the guest slept during a halt. If the recording
+    /// lacks the exits that KVM handled itself, this list also has the vCPU's waits for a CPU
+    /// between the recorded exits.
     pub(super) away: Vec<Span>,
-    /// Number of exits from, or waits for, each of the host's CPUs.
+    /// Number of exits or waits that started on each CPU of the host.
     at_cpu: BTreeMap<u32, u64>,
     /// Time from the start of the first exit or interval to the end of the last.
     reported: Option<Span>,
-    /// The same time from the kernel's own sums, which include exits that were left out.
+    /// First and last time by the kernel's own sums, which include exits that the recording leaves
+    /// out.
     counted: Option<Span>,
 }
 
 /// Start and end on the host's CLOCK_MONOTONIC, in nanoseconds.
 type Span = (u64, u64);
 
-/// All vCPUs, by id.
+/// All vCPUs of the host's recording, indexed by id.
 #[derive(Debug)]
 pub(super) struct ReportedVcpus {
     all: Vec<ReportedVcpu>,
@@ -39,7 +39,8 @@ pub(super) struct ReportedVcpus {
 }
 
 impl ReportedVcpus {
-    /// Creates an empty set; `keeps_halts` keeps halts as well, for a guest whose tasks sleep.
+    /// Creates an empty set. `keeps_halts` is true for a guest whose tasks sleep: halts are then
+    /// kept like other exits.
     pub(super) fn new(keeps_halts: bool) -> ReportedVcpus {
         ReportedVcpus {
             all: Vec::new(),
@@ -64,7 +65,7 @@ impl ReportedVcpus {
         }
     }
 
-    /// Takes an exit; returns whether it was kept.
+    /// Takes an exit. Returns whether the exit was kept as evidence.
     pub(super) fn add_exit(&mut self, exit: &VcpuExit, threshold_ns: u64, has_room: bool) -> bool {
         let of = &exit.exit;
         let span = (of.start_mono_ns, of.end_mono_ns);
@@ -76,7 +77,7 @@ impl ReportedVcpus {
         reported.add(of.exit_cpu, span, threshold_ns, has_room)
     }
 
-    /// Takes an interval; returns whether it was kept.
+    /// Takes an interval. Returns whether the interval was kept as evidence.
     pub(super) fn add_interval(
         &mut self,
         interval: &VcpuInterval,
@@ -95,7 +96,7 @@ impl ReportedVcpus {
 
     pub(super) fn add_totals(&mut self, totals: &VcpuTotals) {
         let reported = self.all.get_mut(totals.vcpu.0 as usize);
-        // The vCPU never entered its guest.
+        // `first_mono_ns` is 0 if the vCPU never entered its guest.
         if let Some(reported) = reported.filter(|_| totals.first_mono_ns > 0) {
             reported.counted = Some((totals.first_mono_ns, totals.last_mono_ns));
         }
@@ -120,9 +121,11 @@ impl ReportedVcpus {
 }
 
 impl ReportedVcpu {
-    /// Returns the time in which the vCPU is known to have been on its host; `None` if it never
-    /// was. `reports_all` says that the recording leaves out no exit. Exits that only the kernel
-    /// counted were then lost, so their time is unknown.
+    /// Returns the first and the last time at which the vCPU is known to have been on this host;
+    /// `None` without such a time.
+    ///
+    /// `reports_all` is true if the recording leaves out no exit. Exits that only the kernel's sums
+    /// contain were then lost, so the time around them does not count.
     pub(super) fn there_ns(&self, reports_all: bool) -> Option<Span> {
         let spans = [self.reported, self.counted.filter(|_| !reports_all)];
         spans.into_iter().flatten().reduce(hull)
@@ -153,7 +156,7 @@ fn hull(a: Span, b: Span) -> Span {
     (a.0.min(b.0), a.1.max(b.1))
 }
 
-/// Returns the key of the vCPU's VM; it also distinguishes the VMs of one process.
+/// Returns a key that identifies the vCPU's VM, even among several VMs of one process.
 pub(super) fn vm_of(vcpu: &Vcpu) -> (u32, u64) {
     (vcpu.vmm_pid, vcpu.vm)
 }

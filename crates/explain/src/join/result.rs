@@ -13,7 +13,7 @@ use crate::summary::Summary;
 /// A guest's run, explained with the recording of its host.
 #[derive(Debug, Clone, PartialEq)]
 pub struct JoinedRun {
-    /// Summary of the guest; the shares of the host are known in it.
+    /// Summary of the guest's run, with the shares that the host's recording explains.
     pub summary: Summary,
     /// Pairs of the guest's CPUs and the host's vCPUs, ordered by CPU.
     pub pairs: Vec<VcpuPair>,
@@ -28,7 +28,8 @@ pub struct JoinedRun {
     pub culprits: Vec<GuestCulprit>,
     /// The longest gaps, longest first.
     pub trees: Vec<JoinTree>,
-    /// The thesis' own sum compared with ours, over the joined exits that held work of the host.
+    /// Explained time of the joined exits that contained work of the host, computed as in the
+    /// thesis and as in vmnoise. `None` without such exits.
     pub thesis: Option<ThesisSum>,
     /// Latencies of periodic tasks, which observe no gaps; `None` for other workloads.
     pub latencies: Option<JoinedLatencies>,
@@ -49,12 +50,12 @@ pub struct JoinedTotals {
     pub witnessed_above: u64,
     /// Number of gaps in `witnessed_above` that hold an exit.
     pub joined_above: u64,
-    /// Length of the covered gaps, in nanoseconds.
+    /// Total length of the covered gaps, in nanoseconds.
     pub witnessed_ns: u64,
     /// Time of the covered gaps that no probe of either kernel explains, `hw` included, in
     /// nanoseconds.
     pub witnessed_unexplained_ns: u64,
-    /// Length of the joined gaps, in nanoseconds.
+    /// Total length of the joined gaps, in nanoseconds.
     pub joined_ns: u64,
     /// Time of the joined gaps that no probe of either kernel explains, in nanoseconds.
     pub unexplained_ns: u64,
@@ -62,32 +63,32 @@ pub struct JoinedTotals {
     pub exits: u64,
     /// Time for which the clock error hides the culprit.
     pub unsure: Unsure,
-    /// Time of `kvm` without a bound, in nanoseconds: the exits hold work of the host, and too few
-    /// earlier exits for the same reason show KVM's usual time.
+    /// Time of the share `kvm` without an upper bound, in nanoseconds. These exits contain other
+    /// work of the host, and too few earlier exits for the same reason show KVM's usual time.
     pub unbounded_kvm_ns: u64,
 }
 
-/// Explained time of the joined exits that held work of the host, summed in two ways.
+/// Explained time of the joined exits that contained work of the host, computed in two ways.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
 pub struct ThesisSum {
     /// Number of exits.
     pub exits: u64,
-    /// Total length, in nanoseconds.
+    /// Total length of these exits, in nanoseconds.
     pub length_ns: u64,
     /// Interrupts, threads and overhead, summed as in the thesis, in nanoseconds.
     pub thesis_ns: u64,
-    /// Time explained here: all except `unexplained`, in nanoseconds.
+    /// Time that vmnoise explains: all shares except `unexplained`, in nanoseconds.
     pub ours_ns: u64,
 }
 
 /// Facts about the host's recording.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct HostSide {
-    /// `uname -r`.
+    /// Kernel release of the host (`uname -r`).
     pub kernel: Name,
-    /// The hypervisor that the host itself runs on; `None` on bare metal.
+    /// Hypervisor on which the host itself runs; `None` on bare metal.
     pub hypervisor: Option<Name>,
-    /// Threshold below which exits were not recorded one by one, in nanoseconds.
+    /// Minimum length of the exits that were recorded one by one, in nanoseconds.
     pub threshold_ns: u64,
     /// Reasons whose exits were recorded one by one; empty if all reasons were recorded.
     pub only_reasons: Vec<Name>,
@@ -95,10 +96,10 @@ pub struct HostSide {
     pub losses: Losses,
     /// Number of lost records.
     pub lost_events: u64,
-    /// Number of events that came after the gaps of their time had been explained.
+    /// Number of events that arrived after the gaps at their time had already been explained.
     pub late_events: u64,
-    /// Whether the run ended in order.
+    /// Whether the host's recording ended normally.
     pub complete: bool,
-    /// Reason for the end; `None` if the run was cut off.
+    /// Reason for the end of the host's recording; `None` if the recording was cut off.
     pub finish_reason: Option<FinishReason>,
 }

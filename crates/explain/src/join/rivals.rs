@@ -1,33 +1,33 @@
-//! Scores of every vCPU of the host as one CPU of the guest, so that each can be compared with all
+//! Scores of every vCPU of the host as one CPU of the guest, for comparing each vCPU with all
 //! others.
 
 use vmnoise_events::VcpuId;
 
-/// Score of one vCPU, in decades against chance.
+/// Odds of one vCPU over chance, in decades.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Score {
     pub(super) vcpu: VcpuId,
     pub(super) decades: f64,
 }
 
-/// Scores of all vCPUs. The sums before and after each index are precomputed, because a host may
-/// have thousands of vCPUs and each is looked up.
+/// Scores of all vCPUs as one CPU of the guest. The sums before and after each index are
+/// precomputed, because a host may have thousands of vCPUs, and each vCPU is looked up.
 #[derive(Debug)]
 pub(super) struct Rivals {
     scores: Vec<Score>,
-    /// Sums of the scores before each index, and of all scores.
+    /// Sum of the scores before each index; the last element is the sum of all scores.
     before: Vec<Sum>,
-    /// Sums of the scores from each index on.
+    /// Sum of the scores from each index to the end.
     from: Vec<Sum>,
 }
 
-/// All vCPUs except one.
+/// Comparison values of all vCPUs except a given one.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Others {
     /// The vCPU with the best score.
     pub(super) vcpu: VcpuId,
     pub(super) decades: f64,
-    /// Mean of their odds, as a common logarithm.
+    /// Mean odds of these vCPUs over chance, as a common logarithm.
     pub(super) mean: f64,
 }
 
@@ -78,7 +78,8 @@ impl Rivals {
         }
     }
 
-    /// Returns all vCPUs except this one; `None` if there is no other.
+    /// Returns the comparison values of all vCPUs except this one; `None` if there is no other
+    /// vCPU.
     pub(super) fn of(&self, vcpu: VcpuId) -> Option<Others> {
         let place = self.scores.binary_search_by_key(&vcpu, |score| score.vcpu);
         let (until, after) =

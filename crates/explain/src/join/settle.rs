@@ -1,5 +1,5 @@
-//! Makes the stream's pieces of an exit agree with the kernel's own sums. A lost record costs a
-//! name and a place, but never an amount.
+//! Corrects the recorded pieces of an exit by the kernel's own sums. A lost record may remove a
+//! name or a time, but never changes the total of a share.
 
 use std::cmp::Reverse;
 
@@ -7,8 +7,9 @@ use vmnoise_events::{Share, ShareMap};
 
 use crate::piece::Piece;
 
-/// Gives every share the time of the kernel's own sums, taken from shares with too much. The
-/// lengths of `pieces` add up to `split`.
+/// Changes the shares of pieces until each share has the time in `split`, the kernel's own sums.
+/// Shares with too much time give it to shares with too little. The lengths of `pieces` add up to
+/// the total of `split`.
 pub(super) fn settle(pieces: &mut Vec<Piece>, split: &ShareMap<u64>) {
     let had_ns = |pieces: &[Piece], share: Share| -> u64 {
         let of_share = pieces.iter().filter(|piece| piece.share == share);
@@ -30,8 +31,8 @@ pub(super) fn settle(pieces: &mut Vec<Piece>, split: &ShareMap<u64>) {
     }
 }
 
-/// Moves `ns` from one share to another, without a source. The end of the longest piece moves
-/// first.
+/// Moves `ns` nanoseconds from one share to another. Takes the end of the longest piece first. The
+/// moved time has no source.
 pub(super) fn give(pieces: &mut Vec<Piece>, from: Share, to: Share, mut ns: u64) {
     while ns > 0 {
         let of_share = pieces.iter().enumerate().filter(|(_, it)| it.share == from);

@@ -1,44 +1,48 @@
-//! Exits overlaid on gaps at every clock offset within reach.
+//! Compares exits with gaps at every clock offset within reach.
 
 use super::elsewhere::Elsewhere;
 use super::observed_cpu::Holes;
 use super::odds::Stakes;
 use super::trial::{Span, Trial};
 
-/// Number of tests that give enough information.
+/// Number of tests that are compared at other offsets; more tests add little information.
 const ENOUGH: usize = 1_024;
-/// Minimum number of tests in a sample.
+/// Minimum number of tests in a sample. With fewer tests, other offsets stay unknown.
 const LEAST: usize = 16;
-/// Divisor of the mean time between two tests. Tests that are closer belong to a burst.
+/// Divisor of the mean time between two tests. Tests closer together than the quotient belong to
+/// one burst.
 const BURST_PART: u64 = 4;
-/// Minimum reach of the search for another clock, in seconds, if the recording is long enough.
+/// Minimum reach of the search for another clock, in seconds. A shorter recording limits the reach
+/// further.
 const NEAR_S: u64 = 1;
-/// Maximum reach, in seconds.
+/// Maximum reach of the search for another clock, in seconds.
 const FAR_S: u64 = 16;
 
-/// Limits on the number of visited gaps, windows and instants.
+/// Limits on the number of gaps, windows of polling and instants that a comparison visits.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Looks {
-    /// Expected number of visits, for which the sample is chosen; it assumes evenly spread gaps.
+    /// Expected number of visits, by which the sample of tests is chosen. This number assumes
+    /// evenly spread gaps.
     pub(super) aim: usize,
     /// Maximum number of visits, for any distribution of gaps.
     pub(super) most: usize,
 }
 
-/// Tests by the recorded clock.
+/// Tests with the recorded clock, and their error bounds.
 pub(super) struct Overlaid<'a> {
     /// All tests.
     pub(super) all: &'a [Trial],
     /// Error bound of the readings of either side's clocks, in cycles of the guest's counter.
     pub(super) margin_tsc: u64,
-    /// Error bound of an instant at which the guest ran, relative to an exit.
+    /// Error bound of an instant at which the guest ran, relative to an exit, in cycles of the
+    /// guest's counter.
     pub(super) ran_margin_tsc: u64,
     /// Function that returns the probabilities of a test.
     pub(super) stakes: &'a dyn Fn(&Trial) -> Stakes,
 }
 
-/// Overlays a sample of the tests at every offset. If too few tests fit into the limits, other
-/// offsets stay unknown and nothing is proven.
+/// Compares a sample of the tests with the gaps at every offset. If too few tests fit into the
+/// limits, other offsets stay unknown and nothing is proven.
 pub(super) fn overlay(
     tests: &Overlaid<'_>,
     holes: &Holes<'_>,
@@ -75,8 +79,8 @@ pub(super) fn overlay(
     elsewhere
 }
 
-/// Chooses the tests and the reach in cycles: first the largest reach that fits, then as many tests
-/// as fit.
+/// Returns the tests to compare, and the reach in cycles. First chooses the largest reach that fits
+/// into `room` visits, then as many tests as fit.
 fn cut(tests: &Overlaid<'_>, holes: &Holes<'_>, tsc_hz: u64, room: f64) -> (Vec<Trial>, u64) {
     let all = apart(tests.all);
     let tested = sample(&all, ENOUGH);
@@ -95,8 +99,8 @@ fn cut(tests: &Overlaid<'_>, holes: &Holes<'_>, tsc_hz: u64, room: f64) -> (Vec<
     }
 }
 
-/// Keeps one test of each burst with the same outcome: the one with the most evidence, because any
-/// gap that is long enough contains all of them. The tests are in time order.
+/// Keeps one test of each burst with the same outcome, because one long gap may contain all exits
+/// of a burst. The kept test has the smallest probability of chance. The tests are in time order.
 fn apart(all: &[Trial]) -> Vec<Trial> {
     let (Some(first), Some(last)) = (all.first(), all.last()) else {
         return Vec::new();
@@ -123,8 +127,8 @@ fn apart(all: &[Trial]) -> Vec<Trial> {
     apart
 }
 
-/// Returns a sample: half of it are the tests with the most evidence, half are spread evenly over
-/// time.
+/// Returns at most `count` tests. One half has the most evidence; the other half is spread evenly
+/// over time.
 fn sample(all: &[Trial], count: usize) -> Vec<Trial> {
     if all.len() <= count {
         return all.to_vec();
@@ -140,7 +144,7 @@ fn sample(all: &[Trial], count: usize) -> Vec<Trial> {
     places.into_iter().map(|place| all[place]).collect()
 }
 
-/// One exit, with the offsets at which it is placed.
+/// One exit, with the largest offset at which it is compared.
 #[derive(Debug, Clone, Copy)]
 struct Cast {
     exit: Span,
@@ -150,22 +154,24 @@ struct Cast {
 }
 
 impl Cast {
-    /// Returns the time that the exit covers at any of these offsets, extended by `margin`.
+    /// Returns the time that the exit covers at the offsets from `low` to `high`, extended by
+    /// `margin` on both sides.
     fn mapped(&self, (low, high): (i64, i64), margin: u64) -> Span {
         let first = self.exit.0.saturating_add_signed(low);
         let last = self.exit.1.saturating_add_signed(high);
         (first.saturating_sub(margin), last.saturating_add(margin))
     }
 
-    /// Returns the offsets at which the exit, with its margin, lies in a window of polling.
+    /// Returns the first and the last offset at which the exit, extended by its margin, lies in a
+    /// window of polling.
     fn within(&self, (from, to): Span) -> Option<(i64, i64)> {
         let low = away(from.saturating_add(self.margin), self.exit.0);
         let high = away(to.saturating_sub(self.margin), self.exit.1);
         self.clip((low, high), (i64::MIN, i64::MAX))
     }
 
-    /// Returns the offsets at which the exit agrees, ascending and disjoint: it lies in a gap in
-    /// which the guest did not run.
+    /// Returns the ranges of offsets at which the exit agrees, ascending and disjoint. At these
+    /// offsets, the exit lies in a gap and the guest ran at no instant of the exit.
     fn inside(self, holes: &Holes<'_>, tested: (i64, i64)) -> impl Iterator<Item = (i64, i64)> {
         let (first, last) = self.mapped(tested, self.margin);
         let near = holes.places_in(first, last);
@@ -182,7 +188,8 @@ impl Cast {
         gaps.flatten()
     }
 
-    /// Returns those of these offsets at which the exit covers none of the instants.
+    /// Returns the ranges of offsets between `low` and `high` at which the exit covers none of the
+    /// instants.
     fn clear(self, instants: &[u64], (low, high): (i64, i64)) -> impl Iterator<Item = (i64, i64)> {
         let over = instants.iter().map(move |at| {
             let before = away(at.saturating_add(self.ran_margin), self.exit.1);
@@ -192,7 +199,8 @@ impl Cast {
             )
         });
         let mut from = low;
-        // Between the two offsets, the exit covers the instant, if any offset lies between them.
+        // The exit covers the instant at the offsets between `before` and `after`, if there are
+        // any.
         let over = over.filter(|(before, after)| before.saturating_add(1) < *after);
         let clear = over.chain([(high, high)]).map(move |(before, after)| {
             let clear = (from, before.min(high));
@@ -209,7 +217,7 @@ impl Cast {
     }
 }
 
-/// Returns the distance from one reading to another.
+/// Returns the signed distance from `from` to `to`, in cycles.
 fn away(to: u64, from: u64) -> i64 {
     let away = i128::from(to) - i128::from(from);
     away.clamp(i64::MIN.into(), i64::MAX.into()) as i64

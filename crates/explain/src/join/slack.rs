@@ -1,5 +1,5 @@
-//! Computes how far off a recorded clock can be before the exits of its vCPU contradict it. Each
-//! exit can move only between two instants at which the guest provably ran.
+//! Computes how far off a recorded clock can be before the exits of its vCPU contradict the clock.
+//! Each exit can move only between two instants at which the guest provably ran.
 
 /// Shifts of a vCPU's exits, in cycles of the guest's counter, and the number of gaps that allow
 /// each shift.
@@ -8,27 +8,30 @@ pub(super) struct Slack {
     gaps: usize,
     /// Number of gaps that the recorded clock contradicts: they do not allow a shift of 0.
     against: usize,
-    /// First shifts of all rooms; `lasts` are the last ones. The rooms of one gap are disjoint.
+    /// Smallest shift of each range of allowed shifts, over all gaps. The ranges of one gap are
+    /// disjoint.
     firsts: Vec<i64>,
+    /// Largest shift of each range of allowed shifts, over all gaps.
     lasts: Vec<i64>,
-    /// Current test, with the shifts that its exits so far allow.
+    /// Test whose exits are being added, with the shifts that all its exits so far allow.
     open: Option<(Test, Vec<Room>)>,
 }
 
-/// Identity of a test, by its number.
+/// Test of a clock, with the index of its gap.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Test {
+    /// The exits lie in the gap with this index.
     Gap(usize),
-    /// The time before this gap.
+    /// The exits lie before the gap with this index.
     Between(usize),
 }
 
-/// First and last shift of a range.
+/// Range of shifts: the smallest and the largest.
 pub(super) type Room = (i64, i64);
 
 impl Slack {
-    /// Takes an exit of this test; exits of one test come together. `rooms` are the shifts that the
-    /// exit allows, ascending and disjoint.
+    /// Adds an exit of this test; exits of one test come one after another. `rooms` are the ranges
+    /// of shifts that the exit allows, ascending and disjoint.
     pub(super) fn add(&mut self, test: Test, rooms: Vec<Room>) {
         match &mut self.open {
             Some((last, left)) if *last == test => *left = common(left, &rooms),
@@ -102,8 +105,9 @@ impl Slack {
 }
 
 /// Returns the shifts at which an exit from `start` to `end` lies between `from` and `to` and
-/// contains none of the instants. The instants are ascending and between these; each may be off by
-/// `margin`. An exit that extends beyond `from` or `to` by at most `margin` counts as inside.
+/// contains none of the instants. The instants are ascending and lie between `from` and `to`. Each
+/// instant may be off by `margin`. An exit that extends beyond `from` or `to` by at most `margin`
+/// counts as inside.
 pub(super) fn rooms(
     (start, end): (u64, u64),
     (from, to): (u64, u64),
@@ -148,7 +152,7 @@ pub(super) fn apart(rooms: impl Iterator<Item = Room>) -> Vec<Room> {
     apart
 }
 
-/// Returns the shifts that both allow.
+/// Returns the shifts that are in both `a` and `b`.
 fn common(a: &[Room], b: &[Room]) -> Vec<Room> {
     let (mut a, mut b) = (a.iter().peekable(), b.iter().peekable());
     let mut both = Vec::new();
@@ -238,7 +242,7 @@ mod tests {
         assert!(rooms((1_000, 1_100), (1_005, 1_095), &[], 4).is_empty());
     }
 
-    /// Compares with a trial of every shift.
+    /// Compares [`Slack::reach`] with a trial of every shift.
     #[test]
     fn the_reach_is_that_of_every_shift_tried() {
         let mut seed = 7_u64;

@@ -14,7 +14,7 @@ use crate::longest::Longest;
 use crate::summary::Summary;
 use crate::worst::{self, Rank};
 
-/// Sums over gaps, and the longest gaps.
+/// Sums over the gaps of a join, and the trees of the longest gaps.
 #[derive(Debug)]
 pub(super) struct JoinSums {
     above_ns: u64,
@@ -92,7 +92,7 @@ impl JoinSums {
         self.trees.see(worst::rank(interval), || Branches::new(gap));
     }
 
-    /// Returns the result. The guest's summary lists the same longest gaps.
+    /// Returns the result. `summary.worst` lists the same gaps as the trees, in the same order.
     pub(super) fn summarize(
         self,
         summary: Summary,

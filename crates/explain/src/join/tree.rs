@@ -1,4 +1,4 @@
-//! A gap or a wake-up as a tree that names both sides.
+//! Tree of a gap or wake-up that names the parts of the guest and of the host.
 
 use std::cmp::Reverse;
 
@@ -13,31 +13,32 @@ use crate::phase::Phase;
 /// One gap or wake-up, with the events of guest and host in it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct JoinTree {
-    /// The gap or wake-up; its parts add up to its length.
+    /// The gap or wake-up, with parts that add up to its length.
     pub of: NamedInterval,
     /// Segments in time order. Their lengths add up to the length of the interval. A gap is one
     /// segment.
     pub stretches: Vec<Stretch>,
-    /// Share of the residuals.
+    /// Share to which the residual of each segment belongs.
     pub residual: Share,
     /// Whether the host recorded the whole interval, on a known clock.
     pub witnessed: bool,
 }
 
 /// A gap, or one phase of a wake-up. The guest's parts, the exits, steal and the residual add up to
-/// its length.
+/// `dur_ns`.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize)]
 pub struct Stretch {
-    /// Phase; `None` for a gap, or if a needed step was not seen.
+    /// Phase of the wake-up; `None` for a gap, or if an event that delimits the phase is missing.
     pub phase: Option<Phase>,
     /// Length in nanoseconds.
     pub dur_ns: u64,
-    /// Parts of the guest's own kernel, net of the host's time inside them, largest first.
+    /// Parts of the guest's own kernel, without the time that the host took during them, largest
+    /// first.
     pub guest: Vec<NamedPart>,
     /// Exits in the segment, in time order. An exit in two phases is listed in both, each time with
     /// its part of that phase.
     pub exits: Vec<ExitBranch>,
-    /// Time of `steal` that no probe of the host places, in nanoseconds.
+    /// Time that the steal clock reports and no probe of the host locates, in nanoseconds.
     pub steal_ns: u64,
     /// Time outside of exits that no probe explains, in nanoseconds.
     pub residual_ns: u64,
@@ -67,7 +68,7 @@ impl Serialize for JoinTree {
     }
 }
 
-/// Document of a gap's tree.
+/// JSON document of a gap's tree.
 #[derive(Serialize)]
 struct OfGap<'a> {
     gap: &'a NamedInterval,
@@ -79,7 +80,7 @@ struct OfGap<'a> {
     witnessed: bool,
 }
 
-/// Document of a wake-up's tree.
+/// JSON document of a wake-up's tree.
 #[derive(Serialize)]
 struct OfWakeup<'a> {
     wakeup: &'a NamedInterval,
@@ -104,22 +105,23 @@ pub struct TreeBranch<'a> {
 pub enum What<'a> {
     /// A phase of a wake-up.
     Phase(Option<Phase>),
-    /// A part that somebody took; a part of an exit has the host's CPU.
+    /// A part of the gap or phase. A part that belongs to an exit has a host CPU.
     Guest(&'a NamedPart),
     /// An exit.
     Exit(&'a ExitBranch),
-    /// A part that somebody took of the exit above.
+    /// A part of the exit above this branch.
     Host(&'a NamedPart),
-    /// Steal by the steal clock alone, or the residual.
+    /// Steal that only the steal clock reports, or the residual.
     Rest(Share),
-    /// A number of shorter exits together.
+    /// All shorter exits together, with their number.
     ShorterExits(usize),
-    /// A number of smaller parts together.
+    /// All smaller parts together, with their number.
     SmallerParts(usize),
 }
 
 impl What<'_> {
-    /// Returns the share; `None` for a branch with parts, or for several together.
+    /// Returns the share of the branch; `None` for a branch with parts, or for several exits or
+    /// parts together.
     pub fn share(&self) -> Option<Share> {
         match self {
             What::Guest(part) | What::Host(part) => Some(part.share),
@@ -129,15 +131,15 @@ impl What<'_> {
     }
 }
 
-/// Maximum number of separate branches per level; the rest is one branch.
+/// Maximum number of separate branches per level. All further branches become one branch.
 #[derive(Debug, Clone, Copy)]
 pub struct Most {
-    /// Number of exits of a phase or gap.
+    /// Maximum number of exits of a phase or gap.
     pub exits: usize,
-    /// Number of parts of an exit, or of the guest.
+    /// Maximum number of parts of an exit, or of the guest.
     pub parts: usize,
-    /// Whether a rest of only one branch is shown as this branch, and exits of equal length are
-    /// either all shown or all combined.
+    /// Whether a rest of only one branch is shown as this branch. If true, exits of equal length
+    /// are also either all shown or all combined.
     pub evenly: bool,
 }
 
@@ -169,7 +171,7 @@ impl JoinTree {
 }
 
 impl NamedInterval {
-    /// Returns the phases of a wake-up, with their parts.
+    /// Returns the phases of a wake-up as branches, with their parts below.
     pub fn phases(&self) -> Vec<TreeBranch<'_>> {
         let phases = self.parts.chunk_by(|a, b| a.phase == b.phase);
         let phases = phases.map(|parts| TreeBranch {
@@ -184,7 +186,7 @@ impl NamedInterval {
     }
 }
 
-/// Returns the guest's parts, the exits, steal and the residual.
+/// Returns the branches of a segment: the guest's parts, the exits, steal and the residual.
 fn branches(stretch: &Stretch, residual: Share, most: Most) -> Vec<TreeBranch<'_>> {
     let mut all = few(&stretch.guest, most, What::Guest);
     all.extend(exits(&stretch.exits, most));
@@ -197,7 +199,7 @@ fn branches(stretch: &Stretch, residual: Share, most: Most) -> Vec<TreeBranch<'_
     all
 }
 
-/// Returns the exits in time order, and the shortest ones as one branch.
+/// Returns the longest exits in time order, followed by one branch for all shorter exits.
 fn exits(exits: &[ExitBranch], most: Most) -> Vec<TreeBranch<'_>> {
     let mut longest: Vec<usize> = (0..exits.len()).collect();
     longest.sort_by_key(|place| Reverse(exits[*place].dur_ns));
@@ -225,7 +227,8 @@ fn exits(exits: &[ExitBranch], most: Most) -> Vec<TreeBranch<'_>> {
     all
 }
 
-/// Returns the parts, which are sorted; the smallest ones become one branch.
+/// Returns the largest parts, followed by one branch for all smaller parts. `parts` is sorted,
+/// largest first.
 fn few<'a>(
     parts: &'a [NamedPart],
     most: Most,

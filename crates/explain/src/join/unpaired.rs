@@ -1,23 +1,25 @@
-//! Message for recordings whose data do not prove a pair: one line that says what is missing.
+//! Error message for recordings whose data do not prove a pair. The message is one line that states
+//! what is missing.
 
 use std::fmt;
 
 use super::odds::{PairingVerdict, missing};
 use super::pairing::{Alternative, CandidateVm, Pairing, VcpuPair};
 
-/// Minimum odds, in decades, from which a further recording time can be estimated.
+/// Minimum odds, in decades, from which the message estimates how much longer to record.
 const SLIGHT: f64 = 0.5;
 
-/// The evidence, with the facts that explain what is missing.
+/// Evidence that proves no pair, with the facts that the error message needs.
 #[derive(Debug, Clone, PartialEq)]
 pub struct PairingFailure {
     /// All pairs that were tried; none is proven.
     pub pairing: Pairing,
-    /// Minimum length of an exit that had to be observed, in nanoseconds.
+    /// Minimum length of an exit that the guest had to observe, in nanoseconds.
     pub threshold_ns: u64,
     /// Whether the guest runs periodic tasks, which observe no gaps.
     pub is_timer: bool,
-    /// Whether the guest polls only part of the time, so that losses in the rest are not seen.
+    /// Whether the guest polls only part of the time. The guest does not observe time taken during
+    /// its pauses.
     pub pauses: bool,
 }
 
@@ -56,7 +58,7 @@ impl fmt::Display for PairingFailure {
 }
 
 impl PairingFailure {
-    /// Returns the best candidate, and its pair with the clearest evidence.
+    /// Returns the best candidate, and the pair that decided its verdict.
     fn nearest(&self) -> Option<(&CandidateVm, &VcpuPair)> {
         let vm = self.pairing.candidates.first()?;
         let by_odds = |a: &&VcpuPair, b: &&VcpuPair| a.log10_odds.total_cmp(&b.log10_odds);
@@ -129,7 +131,7 @@ impl PairingFailure {
     }
 }
 
-/// Odds from their logarithm.
+/// Odds for display, given by their common logarithm.
 struct Power(f64);
 
 impl fmt::Display for Power {
@@ -139,7 +141,7 @@ impl fmt::Display for Power {
     }
 }
 
-/// The alternative, if it is worth a mention.
+/// Best alternative for display; empty for chance and for failures.
 struct Against<'a>(&'a Alternative);
 
 impl fmt::Display for Against<'_> {

@@ -1,9 +1,10 @@
-//! Gaps folded at a period: the place in the period where each gap starts, with the periodic ones
-//! in the middle.
+//! Folds gaps at a period: counts the gaps by their start within the period. The gaps that keep the
+//! period lie in the middle.
 
 use super::Phase;
 
-/// Number of cells of a fold. It is odd, so that the periodic gaps lie in the middle of one cell.
+/// Number of cells of a fold. The number is odd, so that the periodic gaps lie in the middle of one
+/// cell.
 pub const CELLS: usize = 101;
 
 /// Gaps that start in one part of a period.
@@ -15,8 +16,8 @@ pub struct FoldCell {
     pub total_ns: u64,
 }
 
-/// Folds all gaps, given by start and length in nanoseconds, including those that are not periodic.
-/// The phase counts from `origin_ns`.
+/// Returns the cells for all gaps, including gaps that do not keep the period. Each gap is given by
+/// start and length in nanoseconds. `phase` counts time from `origin_ns`.
 pub(super) fn fold(gaps: &[(u64, u64)], origin_ns: u64, phase: Phase) -> Vec<FoldCell> {
     let mut cells = vec![FoldCell::default(); CELLS];
     for (start_ns, dur_ns) in gaps {

@@ -1,31 +1,32 @@
-//! Follows a candidate period over ever longer distances.
+//! Refines a candidate period by the distances between gaps, over ever more periods.
 
-/// A period that distances follow up to half the run, with its jitter.
+/// A period that the distances between gaps keep over up to half the run, with its jitter.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Followed {
     pub(super) period_ns: f64,
     pub(super) jitter_ns: f64,
 }
 
-/// A peak in the number of distances near one length.
+/// Peak in the number of distances between gaps, near an expected distance.
 struct Peak {
-    /// Position relative to the expected length, in nanoseconds.
+    /// Position of the peak relative to the expected distance, in nanoseconds.
     offset_ns: f64,
-    /// Standard deviation of a distance in the peak, in nanoseconds.
+    /// Standard deviation of the distances in the peak, in nanoseconds.
     spread_ns: f64,
-    /// Excess over the surroundings, in standard deviations of a Poisson count.
+    /// Excess of the peak over its surroundings, in standard deviations of a Poisson count.
     sigma: f64,
 }
 
-/// Required excess at 1, 2 and 3 periods. At each doubling after these, [`LEAST_SIGMA_FAR`] is
+/// Minimum excess of the peaks at 1, 2 and 3 periods. From 4 periods on, [`LEAST_SIGMA_FAR`] is
 /// enough, because a longer distance leaves fewer pairs.
 const LEAST_SIGMA: f64 = 4.0;
 const LEAST_SIGMA_FAR: f64 = 3.0;
 
-/// Maximum number of pairs compared per step; more would cost time and add little.
+/// Maximum number of pairs that are compared for one peak. More pairs would cost time and add
+/// little.
 const MOST_PAIRS: f64 = 1e6;
 
-/// Returns the refined period, or `None` if the distances between `starts` do not follow it.
+/// Returns the refined period, or `None` if the distances between `starts` do not keep this period.
 /// `starts` are sorted.
 pub(super) fn follow(starts: &[f64], candidate_ns: f64) -> Option<Followed> {
     let span_ns = starts.last()? - starts.first()?;
@@ -56,8 +57,9 @@ pub(super) fn follow(starts: &[f64], candidate_ns: f64) -> Option<Followed> {
     })
 }
 
-/// Compares the number of distances in the inner half of `expected_ns ± tolerance_ns` with the
-/// number in the outer half, which occur by chance.
+/// Returns the peak in the distances between `starts` within `expected_ns ± tolerance_ns`. Compares
+/// the number of distances in the inner half of this range with the number in the outer half, which
+/// occur by chance.
 fn peak(starts: &[f64], expected_ns: f64, tolerance_ns: f64) -> Option<Peak> {
     let half_ns = tolerance_ns / 2.0;
     let (mut inner, mut outer, mut sum, mut squares) = (0.0, 0.0, 0.0, 0.0);
@@ -100,7 +102,7 @@ fn peak(starts: &[f64], expected_ns: f64, tolerance_ns: f64) -> Option<Peak> {
     })
 }
 
-/// Returns the median; 0 for an empty slice. Reorders its argument.
+/// Returns the median; 0 for an empty slice. Reorders `values`.
 pub(super) fn median(values: &mut [f64]) -> f64 {
     let middle = values.len() / 2;
     if values.is_empty() {

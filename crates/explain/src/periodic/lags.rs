@@ -1,6 +1,9 @@
-//! Candidates for a period: distances between gaps that occur more often than slightly shorter and
-//! longer distances. A comparison with the neighbouring distances, instead of a Poisson process of
-//! the same rate, ignores bursts: a burst raises all short distances alike.
+//! Finds candidates for a period: distances between gaps that occur more often than slightly
+//! shorter and slightly longer distances.
+//!
+//! The comparison with neighbouring distances ignores bursts, because a burst raises the numbers of
+//! all short distances alike. A comparison with a Poisson process of the same rate would not ignore
+//! bursts.
 
 use super::{LONGEST_NS, SHORTEST_NS};
 
@@ -8,18 +11,18 @@ use super::{LONGEST_NS, SHORTEST_NS};
 const NEIGHBOURS: usize = 64;
 /// log2 of the number of cells per octave of distances.
 const FINE_BITS: u32 = 6;
-/// The same for periods that jitter by some percent of their length.
+/// log2 of the number of cells per octave, for periods that jitter by some percent of their length.
 const COARSE_BITS: u32 = 4;
 /// Excess over the neighbouring cells that makes a candidate, in standard deviations of a Poisson
 /// count. A low limit costs only time.
 const LEAST_SIGMA: f64 = 4.5;
 /// Minimum number of distances in a candidate's cell.
 const FEWEST: f64 = 8.0;
-/// Number of cells between a cell and the cells that it is compared with; [`COMPARED`] of these are
-/// used on each side.
+/// Number of cells that are skipped between a cell and the cells with which it is compared.
 const APART: usize = 3;
+/// Number of cells on each side with which a cell is compared.
 const COMPARED: usize = 6;
-/// Maximum number of candidates that are followed.
+/// Maximum number of candidates that are refined.
 const MOST: usize = 48;
 
 /// Number of distances in one cell, and their sum in nanoseconds.
@@ -29,7 +32,7 @@ struct Cell {
     sum_ns: f64,
 }
 
-/// Distances by size, on a scale with an equal number of cells per octave.
+/// Distances by length, on a scale with an equal number of cells per octave.
 struct Scale {
     bits: u32,
     cells: Vec<Cell>,
@@ -52,7 +55,7 @@ impl Scale {
         ((octave - self.bits) as usize) << self.bits | within
     }
 
-    /// Returns the range of distances in a cell, relative to other cells.
+    /// Returns the width of the range of distances in a cell, relative to the first cells.
     fn width(&self, index: usize) -> f64 {
         ((index >> self.bits) as f64).exp2()
     }
@@ -65,8 +68,8 @@ impl Scale {
         }
     }
 
-    /// Returns the excess of a cell and the next one, in standard deviations. A peak on their
-    /// border is in both cells.
+    /// Returns the excess of two neighbouring cells over their surroundings, in standard
+    /// deviations. Two cells are taken together because a peak may lie on their border.
     fn sigma(&self, index: usize) -> f64 {
         let count = self.cells[index].count + self.cells[index + 1].count;
         if count < FEWEST {

@@ -1,24 +1,24 @@
-//! Searches for a period in gaps that no probe explains: an event that returns at a constant
+//! Searches for a period in gaps that no probe explains: an event that recurs at a constant
 //! interval for the whole run, by a clock of its own.
 //!
 //! 1. Candidates ([`lags`]): periods at which more distances between gaps occur than at
 //!    neighbouring distances.
 //! 2. Refinement ([`follow`]): the number of distances must also have a peak at 2, 3, 4, 8, 16, …
-//!    periods, up to half the run. Each step improves the estimate of the period. Chance, bursts
-//!    and clocks that lose their phase fail here.
+//!    periods, up to half the run. Each peak improves the estimate of the period. Chance, bursts
+//!    and clocks that lose their phase have no such peaks.
 //! 3. Proof ([`Phase`]): folded at the period, many gaps must lie at one phase. The null hypothesis
-//!    is a uniform phase. Under it, the number of distinct cycles hit is at most the number of gaps
-//!    in a window of that width. For `k` hits where `m` are expected, Chernoff bounds the
-//!    probability by `exp(-(k ln(k/m) - k + m))` (Mitzenmacher, Upfal, Probability and Computing,
-//!    theorem 4.4, after Chernoff 1952). The bound must be below `exp(-40)`, about 4e-18, while
-//!    fewer than 1e9 periods, phases and windows are tried. Each eighth of the gaps must show the
-//!    period too.
+//!    is a uniform phase. Under this hypothesis, the number of distinct cycles hit is at most the
+//!    number of gaps in a window of that width. For `k` hits where `m` are expected, Chernoff
+//!    bounds the probability by `exp(-(k ln(k/m) - k + m))` (Mitzenmacher, Upfal, Probability and
+//!    Computing, theorem 4.4, after Chernoff 1952). The bound must be below `exp(-40)`, about
+//!    4e-18, while fewer than 1e9 periods, phases and windows are tried. Each eighth of the gaps
+//!    must show the period too.
 //!
-//! Many random short gaps hide a few long periodic ones, so the longer gaps are also searched
-//! alone. After a period is found, its gaps are removed and the rest is searched again.
+//! Many random short gaps hide a few long periodic gaps, so the longer gaps are also searched
+//! alone. After a period is found, its gaps are removed and the remaining gaps are searched again.
 //!
-//! The shortest period that passes is the fundamental: its multiples come later in the search, and
-//! at its fractions the distances have no peak.
+//! The shortest period that passes is the fundamental. Multiples of this period come later in the
+//! search, and at fractions of it the distances have no peak.
 
 mod fold;
 mod follow;
@@ -33,15 +33,17 @@ use follow::{follow, median};
 pub(crate) struct Period {
     pub(crate) period_ns: f64,
     pub(crate) jitter_ns: f64,
-    /// Number of gaps that keep the period; `total_ns` is their length in nanoseconds.
+    /// Number of gaps that keep the period.
     pub(crate) gaps: u64,
+    /// Total length of these gaps, in nanoseconds.
     pub(crate) total_ns: u64,
     /// All searched gaps, folded at the period.
     pub(crate) fold: Vec<FoldCell>,
 }
 
-/// Range of periods that are searched.
+/// Shortest period that is searched, in nanoseconds.
 const SHORTEST_NS: f64 = 20e3;
+/// Longest period that is searched, in nanoseconds.
 const LONGEST_NS: f64 = 1e9;
 /// Minimum number of gaps for a proof.
 const FEWEST_GAPS: usize = 32;
@@ -49,14 +51,14 @@ const FEWEST_GAPS: usize = 32;
 const PROOF_NATS: f64 = 40.0;
 /// Required evidence in each eighth of the gaps.
 const PROOF_NATS_EIGHTH: f64 = 4.6;
-/// Minimum part of all cycles that must be hit.
+/// Minimum part of all cycles that a gap must hit.
 const LEAST_OCCUPANCY: f64 = 0.1;
 
 /// Maximum number of periods reported per CPU: the machine's tick, its hypervisor's, and one more.
 const MOST_PERIODS: usize = 3;
 
-/// Returns the periods of these gaps, given by start and length in nanoseconds. After each period,
-/// it searches the remaining gaps. The period with the most time comes first.
+/// Returns the periods of these gaps, the period with the most time first. The gaps are given by
+/// start and length in nanoseconds. After each period, the remaining gaps are searched again.
 pub(crate) fn find_all(gaps: &[(u64, u64)]) -> Vec<Period> {
     let mut rest = gaps.to_vec();
     rest.sort_unstable();
@@ -78,15 +80,15 @@ pub(crate) fn find_all(gaps: &[(u64, u64)]) -> Vec<Period> {
 #[derive(Debug)]
 struct Found {
     period: Period,
-    /// Time from which the phase counts.
+    /// Start of the first gap, from which the times in `phase` count, in nanoseconds.
     origin_ns: u64,
     phase: Phase,
     keeping: Vec<(u64, u64)>,
 }
 
-/// Searches all gaps, then their longer half, then the longer half of those, and so on, because
-/// many random short gaps would hide a few long periodic ones. Returns the period with the most
-/// time. `gaps` are sorted.
+/// Returns the period with the most time. `gaps` are sorted by start. Searches all gaps, then their
+/// longer half, then the longer half of these, and so on, because many random short gaps would hide
+/// a few long periodic gaps.
 fn strongest(gaps: &[(u64, u64)]) -> Option<Found> {
     let mut lengths: Vec<u64> = gaps.iter().map(|gap| gap.1).collect();
     lengths.sort_unstable();
@@ -105,13 +107,13 @@ fn strongest(gaps: &[(u64, u64)]) -> Option<Found> {
     found.into_iter().max_by_key(|found| found.period.total_ns)
 }
 
-/// Searches gaps that are sorted by start.
+/// Returns the first period that can be proven. `gaps` are sorted by start.
 fn find(gaps: &[(u64, u64)]) -> Option<Found> {
     if gaps.len() < FEWEST_GAPS {
         return None;
     }
     let origin_ns = gaps[0].0;
-    // Relative to the first gap; an f64 is exact for 104 days.
+    // Starts are relative to the first gap, because an f64 is exact for 104 days of nanoseconds.
     let starts: Vec<f64> = gaps.iter().map(|gap| (gap.0 - origin_ns) as f64).collect();
     lags::candidates(&starts)
         .into_iter()
@@ -120,17 +122,18 @@ fn find(gaps: &[(u64, u64)]) -> Option<Found> {
         .find_map(|found| prove(gaps, &starts, found.period_ns, found.jitter_ns))
 }
 
-/// Position of the cycles of a period.
+/// Position in time of the cycles of a period.
 #[derive(Debug, Clone, Copy)]
 struct Phase {
     period_ns: f64,
     first_ns: f64,
-    /// Maximum distance from the middle of a cycle at which a gap keeps the period.
+    /// Maximum distance from the middle of a cycle for a gap that keeps the period, in nanoseconds.
     tolerance_ns: f64,
 }
 
 impl Phase {
-    /// Returns the number of the nearest cycle, and the distance of `start_ns` behind its middle.
+    /// Returns the number of the nearest cycle, and the time from the middle of this cycle to
+    /// `start_ns`.
     fn place(&self, start_ns: f64) -> (f64, f64) {
         let cycle = ((start_ns - self.first_ns) / self.period_ns).round();
         (cycle, start_ns - self.first_ns - cycle * self.period_ns)
@@ -140,7 +143,8 @@ impl Phase {
         self.place(start_ns).1.abs() <= self.tolerance_ns
     }
 
-    /// Returns Chernoff's bound for the number of distinct cycles hit by `starts`, in nats.
+    /// Returns the evidence that `starts` keep the period, in nats. The evidence is Chernoff's
+    /// bound for the number of distinct cycles that `starts` hit.
     fn proof_nats(&self, starts: &[f64]) -> f64 {
         let mut cycles: Vec<f64> = starts
             .iter()
@@ -200,8 +204,8 @@ fn prove(gaps: &[(u64, u64)], starts: &[f64], period_ns: f64, jitter_ns: f64) ->
     })
 }
 
-/// Finds the phase in the fullest of 64 overlapping windows. Then fits period and phase by least
-/// squares to the gaps that keep the period.
+/// Returns the position of the cycles. Finds the phase in the fullest of 64 overlapping windows.
+/// Then fits period and phase by least squares to the gaps that keep the period.
 fn fit(starts: &[f64], period_ns: f64, jitter_ns: f64) -> Option<Phase> {
     const WINDOWS: usize = 64;
     let mut counts = [0u32; WINDOWS];

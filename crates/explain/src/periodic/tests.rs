@@ -4,7 +4,8 @@ use super::*;
 
 const MS: f64 = 1e6;
 
-/// SplitMix64 (Steele, Lea, Flood 2014): small, and equal on every platform.
+/// Random number generator SplitMix64 (Steele, Lea, Flood 2014), which is small and equal on every
+/// platform.
 struct Random(u64);
 
 impl Random {
@@ -36,7 +37,8 @@ struct Train {
     keep: f64,
 }
 
-/// Returns a train of 3 µs gaps over `span_ns`, and `extra` random gaps of 2 µs.
+/// Returns gaps of 3 µs that keep the period of `train` over `span_ns`, and `extra` random gaps of
+/// 2 µs.
 fn gaps(random: &mut Random, span_ns: f64, train: Option<Train>, extra: usize) -> Vec<(u64, u64)> {
     let at = |ns: f64| 1_000_000_000_000 + ns as u64;
     let mut gaps: Vec<(u64, u64)> = (0..extra)
@@ -191,7 +193,8 @@ fn random_gaps_have_no_beat() {
     }
 }
 
-/// Returns random bursts; inside a burst, gaps follow each other evenly or at random.
+/// Returns random bursts of gaps. Inside a burst, gaps follow each other evenly if `even` is true,
+/// and otherwise at random.
 fn bursts(random: &mut Random, even: bool) -> Vec<(u64, u64)> {
     let mut gaps = Vec::new();
     let mut burst_ns = 0.0;
@@ -220,8 +223,8 @@ fn bursts_have_no_beat() {
     }
 }
 
-/// A clock that counts from its own last period loses its phase. This is no period by the
-/// definition of this module, so the search must not find one.
+/// A clock that counts each period from its own last event loses its phase. By the definition of
+/// this module, such a clock has no period, so the search must not find one.
 #[test]
 fn a_clock_without_memory_has_no_beat() {
     for seed in 0..200 {

@@ -1,16 +1,17 @@
-//! Index that finds the activities running at an instant, without a visit to each earlier one.
+//! Index of activities by their ends. The index finds the activities that run at an instant,
+//! without a visit to each earlier activity.
 
 use vmnoise_events::Activity;
 
-/// Number of activities per block, and of blocks per block of the next level.
+/// Number of activities per block. Each block of the next level has as many blocks.
 const WIDTH: usize = 16;
 
-/// Latest end in each block, by level.
+/// Latest end of the activities in each block, by level.
 #[derive(Debug, Default)]
 pub(super) struct Ends(Vec<Vec<u64>>);
 
 impl Ends {
-    /// Updates the index for the activities from this place on.
+    /// Updates the index for the activities from index `from` on.
     pub(super) fn renew(&mut self, activities: &[Activity], from: usize) {
         let ends = |activity: &Activity| activity.end_mono_ns;
         let mut from = from / WIDTH;
@@ -36,7 +37,7 @@ impl Ends {
         }
     }
 
-    /// Updates the index after the activity at this place got this end.
+    /// Updates the index after the end of the activity at index `place` became `end_ns`.
     pub(super) fn raise(&mut self, place: usize, end_ns: u64) {
         let mut block = place;
         for level in &mut self.0 {
@@ -45,7 +46,7 @@ impl Ends {
         }
     }
 
-    /// Returns the first place in `from..until` whose activity ends after `at_ns`.
+    /// Returns the index of the first activity in `from..until` that ends after `at_ns`.
     pub(super) fn next_after(
         &self,
         at_ns: u64,
@@ -64,7 +65,8 @@ impl Ends {
         None
     }
 
-    /// Returns the place after the largest block that starts at this place and ended by this time.
+    /// Returns the index behind the largest block that starts at `place` and in which every
+    /// activity ended by `at_ns`. Returns `None` if no such block starts there.
     fn over(&self, place: usize, at_ns: u64) -> Option<usize> {
         let (mut size, mut behind) = (1, None);
         for level in &self.0 {

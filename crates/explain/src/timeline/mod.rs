@@ -1,4 +1,4 @@
-//! Activities of one CPU that a gap may still need, in order.
+//! Activities of one CPU, in order, that a later gap may overlap.
 
 mod ends;
 
@@ -10,63 +10,64 @@ use crate::near::near_front;
 use crate::sweep::sweep_order;
 use ends::Ends;
 
-/// Maximum number of activities kept until a gap or tally shows that they are over (4 MiB). More
-/// would help only a gap that holds more activities than this.
+/// Maximum number of activities that are kept until a gap or tally shows that no later gap needs
+/// them (4 MiB). A larger limit would help only a gap that overlaps more activities than this.
 pub(crate) const KEPT: usize = 1 << 17;
 
 /// Maximum number of activities of one CPU that run at one instant. A kernel nests a handful. Only
-/// a damaged stream has more, and every gap would visit each of them.
+/// a damaged stream has more, and without this limit every gap would visit each of them.
 pub(crate) const LIVE: usize = 256;
 
 #[derive(Debug, Default)]
 pub(crate) struct Timeline {
-    /// Activities since the last pass, in the order of arrival.
+    /// Activities that have arrived since the last pass, in the order of arrival.
     arrived: Vec<Activity>,
-    /// Activities in sweep order from `first` on; those before it are forgotten.
+    /// Activities in sweep order. The activities before index `first` are forgotten.
     activities: Vec<Activity>,
     ends: Ends,
     first: usize,
-    /// Activities that start too late for the last pass, by start; a number distinguishes those
-    /// that start together.
+    /// Activities that start after the time of the last pass, by start. A number distinguishes
+    /// activities that start together.
     to_come: BTreeMap<(u64, u64), Activity>,
     numbers: u64,
     forgotten_to_ns: u64,
-    /// State of the current pass: index of the first activity that starts after the start of every
-    /// gap so far. `live` are the earlier activities that still ran at the start of the last gap.
+    /// Index of the first activity that starts after the start of every gap of this pass so far.
     cursor: usize,
+    /// Activities before `cursor` that still ran at the start of the last gap.
     live: Vec<Activity>,
-    /// Scratch: activities that overlap the last gap.
+    /// Scratch memory: activities that overlap the last gap.
     overlapping: Vec<Activity>,
-    /// Number of activities that may still be handed to gaps which hold them completely.
+    /// Number of activities that may still be handed out to gaps in which they start.
     handed_left: u64,
-    /// Number of sorted activities that may still be moved behind a new one.
+    /// Number of sorted activities that may still be moved to make room for a new activity.
     moves_left: u64,
-    /// Number of activities left out: more than [`LIVE`] ran at once, or activities were handed out
-    /// or moved too often.
+    /// Number of activities that were left out. Either more than [`LIVE`] activities ran at once,
+    /// or activities were handed out or moved too often.
     crowded: u64,
 }
 
 impl Timeline {
     pub(crate) fn push(&mut self, activity: Activity) {
-        // Gaps of one CPU follow each other, and the activities for which vCPUs wait overlap each
-        // of them. A file in which more than [`LIVE`] gaps on average share an activity is damaged.
-        // Without this limit, the time would grow with the square of its size.
+        // Gaps of one CPU follow each other. Only vCPUs that wait for the same activities overlap
+        // each other. A file in which more than [`LIVE`] gaps on average share an activity is
+        // damaged. Without this limit, the time would grow with the square of the size of the file.
         self.handed_left += LIVE as u64;
-        // An activity that arrives after a pass ended after the time that the pass needed, else it
-        // is late. So it still ran when all activities that it is sorted before began, and at most
-        // [`LIVE`] of those run at once.
+        // Unless it is late, an activity that arrives after a pass ended after the time that the
+        // pass needed. The activity therefore still ran when the activities that are sorted behind
+        // it began. At most [`LIVE`] of these activities run at once.
         self.moves_left += LIVE as u64;
         self.arrived.push(activity);
     }
 
-    /// Starts a pass over gaps, sorted by start, that end by `horizon_ns`.
+    /// Starts a pass over gaps that end by `horizon_ns`. The gaps of a pass come sorted by start.
     pub(crate) fn begin_pass(&mut self, horizon_ns: u64) {
         self.sort_in(horizon_ns);
         self.cursor = self.first;
         self.live.clear();
     }
 
-    /// Sorts in the activities that start before this time. Most belong behind all others.
+    /// Sorts the new activities that start before `horizon_ns` into the others. Most new activities
+    /// belong behind all others.
     fn sort_in(&mut self, horizon_ns: u64) {
         let begins_later = |it: &mut Activity| it.start_mono_ns >= horizon_ns;
         for later in self.arrived.extract_if(.., begins_later) {
@@ -100,7 +101,7 @@ impl Timeline {
         let is_last = behind == self.activities.len();
         self.activities.append(&mut self.arrived);
         if !is_last {
-            // Stable sorting is adaptive, and these are two sorted runs.
+            // Both parts are already sorted, and stable sorting merges two sorted parts quickly.
             self.activities[behind..].sort_by_key(sweep_order);
         }
         self.ends.renew(&self.activities, behind);
@@ -151,12 +152,12 @@ impl Timeline {
         &self.overlapping
     }
 
-    /// Finds the activities that run at the start of the next gap.
+    /// Moves on to the start of the next gap, and finds the activities that run at this instant.
     fn go_on_to(&mut self, start_ns: u64) {
         self.live.retain(|activity| activity.end_mono_ns > start_ns);
         let behind = &self.activities[self.cursor..];
         let until = self.cursor + near_front(behind, |it| it.start_mono_ns <= start_ns);
-        // Visits at most as many activities as may be handed out.
+        // Visits at most as many activities as may still be handed out.
         let most = LIVE + self.handed_left as usize;
         while self.live.len() < most
             && let Some(place) =
@@ -173,8 +174,8 @@ impl Timeline {
         }
     }
 
-    /// Ends the pass and forgets activities that ended by `settled_ns`, because no later gap
-    /// overlaps them.
+    /// Ends the pass, and forgets activities that ended by `settled_ns`, because no later gap
+    /// overlaps these activities.
     pub(crate) fn end_pass(&mut self, settled_ns: u64) {
         self.forgotten_to_ns = self.forgotten_to_ns.max(settled_ns);
         let begun = self
@@ -216,7 +217,7 @@ impl Timeline {
         }
     }
 
-    /// Returns whether activities of a gap that starts at `start_ns` may be forgotten.
+    /// Returns whether activities in a gap that starts at `start_ns` may have been forgotten.
     pub(crate) fn has_forgotten(&self, start_ns: u64) -> bool {
         start_ns < self.forgotten_to_ns
     }
@@ -296,7 +297,7 @@ mod tests {
             timeline.push(irq(start, start + 1));
         }
         timeline.begin_pass(u64::MAX);
-        // As with vCPUs that wait for one CPU at the same time.
+        // The gaps overlap, like the waits of several vCPUs for one CPU.
         for start in 0..10 {
             let expected = 10_000 - start as usize;
             assert_eq!(timeline.overlapping(start, 10_000).len(), expected);
@@ -355,7 +356,7 @@ mod tests {
         let mut timeline = Timeline::default();
         let count = 4 * LIVE as u64;
         for turn in 0..count {
-            // Each runs together with all earlier ones.
+            // Each activity runs together with all earlier activities.
             timeline.push(irq(5_000 - turn, 9_000 + turn));
             timeline.begin_pass(9_000 + turn);
             timeline.end_pass(0);
@@ -372,7 +373,7 @@ mod tests {
             timeline.push(irq(start, u64::MAX));
         }
         timeline.begin_pass(u64::MAX);
-        // All of them lie in the gap in which they start, and none is left out.
+        // All activities start in this gap, and none of them is left out.
         assert_eq!(timeline.overlapping(0, 10_000).len(), 10_000);
         assert_eq!(timeline.overlapping(20_000, 20_001).len(), LIVE);
         assert_eq!(timeline.crowded(), 10_000 - LIVE as u64);

@@ -1,4 +1,4 @@
-//! The budget of one exit: the time of each share from the kernel's own sums, and the culprits from
+//! Budget of one exit: the time of each share from the kernel's own sums, with the culprits from
 //! the stream.
 
 use std::cmp::Reverse;
@@ -11,24 +11,24 @@ use crate::part::{Part, add_up, largest_first};
 use crate::usual_kvm::{KvmPart, Others};
 use crate::visibility::share_of_host;
 
-/// One explained exit. The `ns` of all parts add up to its length exactly, and those of each share
-/// to that share of its split.
+/// One explained exit. The `ns` of all parts add up to the length of the exit exactly. The parts of
+/// one share add up to this share in the exit's split.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ExitBudget {
     /// The vCPU.
     pub vcpu: VcpuId,
     /// The exit. Its shares add up to its length.
     pub exit: Exit,
-    /// Parts, largest first. Time of a share that no activity in the stream covers has no source:
-    /// the exit's own time (`kvm`, `vmm`, `halted`), and lost records.
+    /// Parts, largest first. A part without a source is the exit's own time (`kvm`, `vmm`,
+    /// `halted`), or time whose activities were lost.
     pub parts: Vec<Part>,
-    /// Time that activities claimed beyond the split and did not get, in nanoseconds.
+    /// Time that activities claimed beyond the split, in nanoseconds. No part contains this time.
     pub clamped_ns: u64,
 }
 
 impl ExitBudget {
-    /// Returns the parts that the probes of the run can show. If KVM's part is unknown, `kvm`
-    /// becomes `unexplained`.
+    /// Returns the parts as far as the probes of the run can show them. If KVM's part is unknown,
+    /// `kvm` becomes `unexplained`.
     pub fn known_parts(&self, vcpu: &Vcpu, witnesses: &Witnesses) -> Vec<Part> {
         let known = exit_shares(&self.exit.split, vcpu.sees_kvm, witnesses);
         let parts = self.parts.iter().map(|part| Part {
@@ -43,14 +43,14 @@ impl ExitBudget {
         noise_ns(&self.exit)
     }
 
-    /// Returns the time that others took without a named culprit, in nanoseconds.
+    /// Returns the time of other work in the exit without a named culprit, in nanoseconds.
     pub fn unnamed_ns(&self) -> u64 {
         let unnamed = |part: &&Part| part.source.is_none() && part.share.is_of_others();
         self.parts.iter().filter(unnamed).map(|part| part.ns).sum()
     }
 
-    /// Returns KVM's part of the exit, and whether others took part; `reason` is a dense index of
-    /// its reason.
+    /// Returns KVM's time in the exit, with the class of the exit. `reason` is a dense index of the
+    /// exit's reason.
     pub(crate) fn kvm_part(&self, reason: usize) -> KvmPart {
         KvmPart {
             reason,
@@ -75,9 +75,10 @@ impl ExitBudget {
         interrupts.fold(0, |sum, it| sum.saturating_add(it.count))
     }
 
-    /// Returns the thesis' own sum (interrupts, threads, overhead), in nanoseconds, as a reader can
-    /// add it up from the thesis' trace. It lacks time that has no line in that trace. `None` if no
-    /// work of the host fell into the exit, or the overhead is unknown (`sees_kvm`).
+    /// Returns the sum of interrupts, threads and overhead, in nanoseconds, as a reader can compute
+    /// it from the thesis' trace. Time without a line in that trace is missing in the sum. Returns
+    /// `None` if no work of the host fell into the exit, or if the overhead is unknown (`sees_kvm`
+    /// is false).
     pub fn thesis_sum_ns(&self, sees_kvm: bool) -> Option<u64> {
         thesis_sum_ns(
             &self.exit,
@@ -93,8 +94,8 @@ pub(super) fn noise_ns(exit: &Exit) -> u64 {
     exit.dur_ns().saturating_sub(exit.split[Share::Halted])
 }
 
-/// Returns the thesis' sum: the overhead of the vCPU's thread, plus the time of activities with a
-/// line.
+/// Returns the sum as in the thesis: the overhead of the vCPU's thread, plus the time of activities
+/// with a line in the thesis' trace.
 pub(super) fn thesis_sum_ns(
     exit: &Exit,
     sees_kvm: bool,
@@ -110,8 +111,9 @@ fn has_line(share: Share) -> bool {
     share == Share::Preempted || Share::HOST_INTERRUPTS.contains(&share)
 }
 
-/// Makes the split add up to the length: `kvm` gets the time that no other share has. If the other
-/// shares exceed the length, the largest ones are cut. Returns `false` if it changed the split.
+/// Makes the split add up to the length of the exit. `kvm` gets the time that no other share has.
+/// If the other shares exceed the length, the largest of them are cut. Returns `false` if the split
+/// had to be changed.
 pub(super) fn fit(exit: &mut Exit) -> bool {
     let (split, dur_ns) = (exit.split, exit.dur_ns());
     if split.total() == dur_ns {
@@ -141,7 +143,8 @@ fn cut_to(parts: &mut [Part], limit_ns: u64) -> u64 {
     u64::try_from(total(parts)).unwrap_or(u64::MAX)
 }
 
-/// Returns the budget of an exit whose split fits, with the host's work during the exit.
+/// Returns the budget of an exit whose split adds up to its length. `overlay` is the host's work
+/// during the exit.
 pub(super) fn budget(
     vcpu: VcpuId,
     exit: Exit,

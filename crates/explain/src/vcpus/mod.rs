@@ -1,5 +1,5 @@
-//! Explains the exits of vCPUs: reads the event stream and reports each budget as soon as it is
-//! final.
+//! Explains the exits of vCPUs: reads the event stream, and reports each exit with its budget as
+//! soon as it is final.
 
 mod budget;
 mod overlay;
@@ -34,25 +34,25 @@ pub use budget::ExitBudget;
 pub use reported::{LongestExit, NamedExit, TracedExit};
 pub use summary::ExitsRun;
 
-/// Maximum time by which an activity under an exit may end after the exit: an interrupt on the CPU
-/// from which a waiting vCPU was moved.
+/// Maximum time by which an activity in an exit may end after the exit. An example is an interrupt
+/// on the CPU from which a waiting vCPU was moved.
 const GRACE_NS: u64 = 10_000_000;
-/// Age at which the host's work is forgotten. An exit that lasts longer gets no names for earlier
-/// work; this bounds memory.
+/// Age at which the host's work is forgotten. Earlier work gets no names in an exit that lasts
+/// longer. This limit bounds memory.
 const HORIZON_NS: u64 = 10_000_000_000;
 
-/// Rank by noise; among equals, the earlier one ranks higher.
+/// Rank of an exit by noise. Of two equal exits, the earlier exit ranks higher.
 type Rank = (u64, Reverse<u64>, Reverse<u32>);
 
-/// Explainer of the exits of one run over vCPUs. It keeps the events between two watermarks, some
-/// seconds of the host's work, the intervals and totals of each vCPU, and the longest exits. It
-/// never keeps the whole run.
+/// Explainer of the exits of one run over vCPUs. The explainer keeps the events between two
+/// watermarks, some seconds of the host's work, the intervals and totals of each vCPU, and the
+/// longest exits. It never keeps the whole run.
 #[derive(Debug)]
 pub struct ExitExplainer {
     facts: RunFacts,
     filter: ExitFilter,
     names: Names,
-    /// Thread id at the end of each source's name, by source.
+    /// Thread id at the end of each source's name, indexed by source id.
     tids: Vec<Option<u32>>,
     host: HostWork,
     /// vCPUs, ordered by id.
@@ -72,22 +72,22 @@ pub struct ExitExplainer {
     finish: Option<Finish>,
 }
 
-/// An exit with its host's work.
+/// An exit, with the work of the host during the exit.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct OverlaidExit<'a> {
     pub(crate) budget: &'a ExitBudget,
     pub(crate) vcpu: &'a Vcpu,
-    /// Pieces in time order, without holes; they add up to the exit. Empty unless every exit was
-    /// requested with its pieces.
+    /// Pieces in time order, without holes. Their lengths add up to the length of the exit. Empty
+    /// if pieces were not requested.
     pub(crate) pieces: &'a [Piece],
-    /// Whether the rest of the exit belongs to KVM.
+    /// Whether the rest of the exit is known to be KVM's.
     pub(crate) knows_kvm: bool,
-    /// Time of KVM that exceeds its usual time, or that no bound limits.
+    /// KVM's time above its usual time. If the usual time is unknown, all of KVM's time.
     pub(crate) held: Held,
     pub(crate) names: &'a Names,
 }
 
-/// An exit that waits for all of its host's work.
+/// An exit that waits until all work of the host during the exit has arrived.
 #[derive(Debug)]
 struct Placed {
     exit: VcpuExit,
@@ -106,7 +106,7 @@ impl Lasting for Placed {
 
 impl ExitExplainer {
     /// Creates an explainer from the facts before the first event. Exits below the threshold in the
-    /// facts, or not requested, are left out.
+    /// facts, and exits that the filter excludes, are left out.
     pub fn new(facts: &RunFacts) -> Self {
         Self::start(facts, None)
     }
@@ -154,7 +154,8 @@ impl ExitExplainer {
         self.take(event, &mut |overlay| on_budget(overlay.budget));
     }
 
-    /// Takes the next event; `on_exit` receives each exit with its host's work.
+    /// Takes the next event. `on_exit` receives each exit with the work of the host during the
+    /// exit.
     pub(crate) fn take(&mut self, event: &Event, on_exit: &mut dyn FnMut(OverlaidExit<'_>)) {
         match event {
             Event::Source(source) => {
@@ -192,7 +193,7 @@ impl ExitExplainer {
             }
             // The host's own clock dates all events.
             Event::Anchor(_) | Event::VcpuClock(_) => {}
-            // In such a run, no workload observes, counts or receives these events.
+            // In a run over vCPUs, no workload observes, counts or receives these events.
             Event::Gap(_)
             | Event::Activation(_)
             | Event::Tally(_)
@@ -203,19 +204,19 @@ impl ExitExplainer {
         }
     }
 
-    /// Returns the name of a source in the stream; `undefined` if it has none.
+    /// Returns the name of a source in the stream; `undefined` if the stream has not defined it.
     pub fn source_name(&self, id: SourceId) -> &str {
         self.names.name(Some(id))
     }
 
-    /// Returns the exits that became final since the last call, in the order of their ends; empty
-    /// if the trace was not requested.
+    /// Returns the exits that became final since the last call, in the order of their ends. Returns
+    /// none if the trace was not requested.
     pub fn take_trace(&mut self) -> Vec<TracedExit> {
         self.trace.as_mut().map(std::mem::take).unwrap_or_default()
     }
 
-    /// Returns whether [`Self::take_trace`] has exits. Called after each event; few events make any
-    /// final.
+    /// Returns whether [`Self::take_trace`] has exits. The caller asks this after each event,
+    /// because few events make exits final.
     pub fn has_trace(&self) -> bool {
         self.trace.as_ref().is_some_and(|trace| !trace.is_empty())
     }
@@ -229,24 +230,25 @@ impl ExitExplainer {
         summarize_exits(counted, &self.filter, &self.facts.witnesses)
     }
 
-    /// Explains all exits that still wait, as at the end of a stream that was cut off.
+    /// Explains all exits that still wait, as if the stream was cut off here.
     pub fn run_out(&mut self, on_budget: &mut dyn FnMut(&ExitBudget)) {
         self.end(&mut |overlay| on_budget(overlay.budget));
     }
 
-    /// Explains all exits that still wait; `on_exit` receives each with its host's work.
+    /// Explains all exits that still wait. `on_exit` receives each exit with the work of the host
+    /// during the exit.
     pub(crate) fn end(&mut self, on_exit: &mut dyn FnMut(OverlaidExit<'_>)) {
         self.advance(u64::MAX, u64::MAX, on_exit);
     }
 
-    /// Returns the time up to which every exit has been reported, except late ones, CLOCK_MONOTONIC
-    /// in nanoseconds.
+    /// Returns the time up to which every exit has been reported, except late exits. The time is
+    /// CLOCK_MONOTONIC in nanoseconds.
     pub(crate) fn certain_to_ns(&self) -> u64 {
         self.watermark_ns.saturating_sub(GRACE_NS)
     }
 
-    /// Returns the summary. Without a `Finish` event, it first explains all exits that still wait,
-    /// and the summary is marked as incomplete.
+    /// Returns the summary. Without a `Finish` event, this call first explains all exits that still
+    /// wait, and marks the summary as incomplete.
     pub fn finish(mut self) -> ExitsRun {
         self.run_out(&mut |_| {});
         let mut run = ExitsRun::summarize(self);
@@ -267,8 +269,8 @@ impl ExitExplainer {
         self.vcpus.get_mut(id.0 as usize)
     }
 
-    /// Takes the totals of a vCPU; returns `false` if they are impossible, or a sum over all vCPUs
-    /// would exceed a u64.
+    /// Takes the totals of a vCPU. Returns `false` if the totals are impossible, or if a sum over
+    /// all vCPUs would exceed a u64.
     fn add_totals(&mut self, totals: &VcpuTotals) -> bool {
         let others =
             |seen: &SeenVcpu| self.counted - seen.totals.as_ref().and_then(sums::most).unwrap_or(0);
@@ -308,7 +310,7 @@ impl ExitExplainer {
         if !budget::fit(&mut reported.exit) {
             self.losses.find(LossKind::Undecodable);
         }
-        // Exits and gaps around it have already been explained without it.
+        // Other exits and gaps at this time have already been explained without this exit.
         self.late_events += u64::from(reported.exit.end_mono_ns < late_before_ns);
         let intervals = seen.intervals_until(reported.exit.end_mono_ns);
         if budget::noise_ns(&reported.exit) < self.facts.options.threshold_ns
@@ -323,7 +325,8 @@ impl ExitExplainer {
         });
     }
 
-    /// Explains the exits that ended by `until_ns`; all events before `horizon_ns` have arrived.
+    /// Explains the exits that ended by `until_ns`. All events before `horizon_ns` must have
+    /// arrived.
     fn advance(
         &mut self,
         until_ns: u64,

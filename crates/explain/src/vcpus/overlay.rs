@@ -1,4 +1,4 @@
-//! Overlays the host's work on the exits that it fell into.
+//! Finds the work of the host during exits.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -17,7 +17,7 @@ pub(super) struct Overlay {
     /// The host's activities and the net time of each in the exit. An activity that spans two
     /// segments is listed once.
     pub(super) noise: Vec<(Activity, u64)>,
-    /// Sleeps, by the task that ended them.
+    /// Sleeps of the vCPU's thread, by the task that ended each sleep.
     pub(super) sleeps: Vec<Part>,
     /// Pieces of the exit in time order; empty if not requested.
     pub(super) pieces: Vec<Piece>,
@@ -27,12 +27,13 @@ pub(super) struct Overlay {
 #[derive(Debug)]
 pub(super) struct Due<'a> {
     pub(super) stretches: &'a [Stretch],
-    /// Thread id of the vCPU. The turns of this thread are part of the exit, not host work.
+    /// Thread id of the vCPU. The time in which this thread ran is part of the exit, not work of
+    /// the host.
     pub(super) tid: u32,
     pub(super) with_pieces: bool,
 }
 
-/// Number of CPUs to clean up per call although they got no events.
+/// Maximum number of CPUs without new events that one call of [`HostWork::forget`] cleans up.
 const AT_A_TIME: usize = 64;
 
 /// Recent activities of the host's CPUs.
@@ -41,9 +42,9 @@ pub(super) struct HostWork {
     cpus: BTreeMap<u32, Timeline>,
     /// CPUs with events since the last call of [`Self::forget`].
     heard: BTreeSet<u32>,
-    /// First of the other CPUs to clean up in the next call.
+    /// Number of the first CPU without new events that the next call cleans up.
     turn: u32,
-    /// Scratch: activities of the next sweep.
+    /// Scratch memory: activities of the next sweep.
     swept: Vec<Activity>,
     sweep: Sweep,
 }
@@ -59,9 +60,10 @@ impl HostWork {
         self.cpus.values().map(Timeline::crowded).sum()
     }
 
-    /// Forgets activities that ended by `until_ns`: on CPUs with recent events, and in turns on a
-    /// few others. A stream may name thousands of CPUs once and then send many watermarks, so a
-    /// call must not visit all CPUs. All events before `horizon_ns` have arrived.
+    /// Forgets activities that ended by `until_ns`. All events before `horizon_ns` must have
+    /// arrived. A call visits the CPUs with recent events, and a few other CPUs in turn. A stream
+    /// may name thousands of CPUs once and then send many watermarks, so a call must not visit all
+    /// CPUs.
     pub(super) fn forget(&mut self, until_ns: u64, horizon_ns: u64) {
         let turn = self.cpus.range(self.turn..).map(|(cpu, _)| *cpu);
         let turn: Vec<u32> = turn.take(AT_A_TIME + 1).collect();
@@ -75,8 +77,9 @@ impl HostWork {
         }
     }
 
-    /// Returns the host's work in each of these exits, in order. All events before `horizon_ns`
-    /// have arrived, and the exits ended by then. `tid_of` returns the thread of an activity.
+    /// Returns the work of the host in each of these exits, in order. All events before
+    /// `horizon_ns` must have arrived, and the exits must have ended by then. `tid_of` returns the
+    /// thread id of a source.
     pub(super) fn overlay(
         &mut self,
         dues: &[Due<'_>],
@@ -130,7 +133,8 @@ impl HostWork {
 }
 
 impl Overlay {
-    /// Sorts by time, and merges activities that segments had split.
+    /// Sorts activities and pieces by time, and adds up the times of an activity that spans several
+    /// segments.
     fn tidy(&mut self) {
         let order = |activity: &Activity| {
             (
@@ -164,7 +168,8 @@ fn meets(state: State, kind: ActivityKind) -> bool {
     }
 }
 
-/// Returns the rest of the segment that no activity owns, in nanoseconds.
+/// Passes each piece of the segment to `on_piece`. Returns the time of the segment that no activity
+/// owns, in nanoseconds.
 fn overlay_under(
     stretch: &Stretch,
     activities: &[Activity],

@@ -1,26 +1,26 @@
-//! Place and state of a vCPU's thread during an exit, from its intervals.
+//! State and CPU of a vCPU's thread during an exit, from the intervals of the vCPU.
 
 use vmnoise_events::{Exit, Share, SourceId, VcpuInterval, VcpuIntervalKind};
 
-/// State of the thread. If intervals overlap, [`state_of`] decides.
+/// State of a vCPU's thread. If intervals overlap, [`state_of`] decides which state holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum State {
-    /// On the CPU, in KVM.
+    /// The thread runs in KVM.
     Kvm,
-    /// On the CPU, in the VMM.
+    /// The thread runs in the VMM.
     Vmm,
-    /// On the CPU: KVM polls because the guest asked to sleep.
+    /// The thread runs: KVM polls because the guest asked to sleep.
     Polling,
-    /// Asleep although the guest had not asked to sleep.
+    /// The thread sleeps although the guest did not ask to sleep.
     Blocked,
-    /// Asleep because the guest asked to sleep.
+    /// The thread sleeps because the guest asked to sleep.
     Halted,
-    /// Runnable but off the CPU.
+    /// The thread is runnable but off the CPU.
     Waiting,
 }
 
 impl State {
-    /// Returns the share of the rest of a segment in this state.
+    /// Returns the share of time in this state that no activity owns.
     pub(super) fn share(self) -> Share {
         match self {
             State::Kvm => Share::Kvm,
@@ -40,12 +40,13 @@ pub(super) struct Stretch {
     /// CPU on which the thread ran, waited, or fell asleep.
     pub(super) cpu: u32,
     pub(super) state: State,
-    /// Task that ended the sleep, if the segment is a sleep.
+    /// Task that ended the sleep; `None` if the segment is no sleep.
     pub(super) waker: Option<SourceId>,
 }
 
-/// Returns the segments of an exit, which add up to it. `intervals` are those of its vCPU, sorted
-/// by start, then end. The time of a lost interval goes to KVM.
+/// Returns the segments of an exit, whose lengths add up to the length of the exit. `intervals` are
+/// intervals of the same vCPU, sorted by start, then end. The time of a lost interval counts as
+/// KVM's.
 pub(super) fn stretches(exit: &Exit, intervals: &[VcpuInterval]) -> Vec<Stretch> {
     let mut out = Vec::new();
     let (start_ns, end_ns) = (exit.start_mono_ns, exit.end_mono_ns);
@@ -90,7 +91,8 @@ pub(super) fn stretches(exit: &Exit, intervals: &[VcpuInterval]) -> Vec<Stretch>
     out
 }
 
-/// Returns the state from these open intervals, and the interval that gives the thread's CPU.
+/// Returns the state that follows from these open intervals, and the interval that gives the
+/// thread's CPU.
 fn state_of<'a>(open: &[&'a VcpuInterval]) -> (State, Option<&'a VcpuInterval>) {
     let last = |kind| open.iter().rfind(|interval| interval.kind == kind).copied();
     let halted = last(VcpuIntervalKind::Halted);

@@ -1,4 +1,4 @@
-//! Exits for reports: with names, in time order, and with pieces.
+//! Exits for output: with names, in time order, and with pieces.
 
 use std::sync::Arc;
 
@@ -19,7 +19,7 @@ pub struct NamedExit {
     pub vcpu: Arc<Vcpu>,
     /// The exit. Its shares add up to its length.
     pub exit: Exit,
-    /// Known shares of the split.
+    /// Time of the exit by share; `None` if a share is unknown.
     pub shares: ShareMap<Option<u64>>,
     /// Parts as in [`ExitBudget::known_parts`].
     pub parts: Vec<NamedPart>,
@@ -53,7 +53,8 @@ impl NamedExit {
         overhead_ns(&self.shares)
     }
 
-    /// See [`ExitBudget::thesis_sum_ns`].
+    /// Returns the sum of interrupts, threads and overhead as in the thesis; see
+    /// [`ExitBudget::thesis_sum_ns`].
     pub fn thesis_sum_ns(&self) -> Option<u64> {
         let parts = self.parts.iter();
         thesis_sum_ns(
@@ -64,11 +65,12 @@ impl NamedExit {
     }
 }
 
-/// An exit with the host's work inside it.
+/// An exit, with the work of the host during the exit.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TracedExit {
-    /// Activities, ordered by end and cut to the exit; `net_ns` is the time of each in the exit.
-    /// The lines, the overhead and the time without a line add up to the exit.
+    /// Activities, ordered by end and cut to the exit. `net_ns` is the time that each activity took
+    /// in the exit. These times, the overhead and the time without a line add up to the length of
+    /// the exit.
     pub noise: Vec<TraceNoise>,
     /// Pieces as in [`LongestExit::pieces`]. Empty if the stream and the kernel's own sums disagree
     /// about a share, because the order is then unknown.
@@ -111,8 +113,8 @@ pub struct LongestExit {
     pub exit: NamedExit,
     /// Pieces in time order, without holes. Their lengths add up to the length of the exit.
     pub pieces: Vec<NamedPiece>,
-    /// Time of pieces that the kernel's own sums assign to another share, in nanoseconds. Not 0 if
-    /// activities or intervals were lost.
+    /// Time of pieces that the kernel's own sums assign to another share, in nanoseconds. This time
+    /// is not 0 if activities or intervals were lost.
     pub misplaced_ns: u64,
 }
 
@@ -127,7 +129,7 @@ impl LongestExit {
     }
 }
 
-/// Returns the pieces of an exit, and their time in the wrong share.
+/// Returns the pieces of an exit, and the time of the pieces in the wrong share, in nanoseconds.
 fn pieces_of(overlay: &Overlay, names: &Names, exit: &NamedExit) -> (Vec<NamedPiece>, u64) {
     let pieces = overlay.pieces.iter().map(|piece| piece.named(names));
     let mut pieces: Vec<NamedPiece> = pieces.collect();
@@ -145,8 +147,9 @@ fn pieces_of(overlay: &Overlay, names: &Names, exit: &NamedExit) -> (Vec<NamedPi
     (pieces, misplaced_ns)
 }
 
-/// Returns the time of these pieces that the split assigns to another share. The missing time of
-/// one share is the surplus of another.
+/// Returns the time of these pieces that `split` assigns to another share, in nanoseconds. Only the
+/// shares with too little time are added up, because each surplus of one share is missing in
+/// another.
 fn misplaced_ns(split: &ShareMap<u64>, pieces: &[NamedPiece]) -> u64 {
     let pieces_of = |share| -> u64 {
         let of_share = pieces.iter().filter(|piece| piece.share == share);

@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use vmnoise_events::{Vcpu, VcpuInterval, VcpuTotals};
 
-/// Maximum number of intervals that wait for an exit (1 MiB). If an exit holds more, the first ones
-/// are forgotten, and their time gets no names.
+/// Maximum number of intervals that wait for an exit (1 MiB). If an exit has more intervals, the
+/// first ones are dropped, and their time gets no names.
 const KEPT: usize = 1 << 14;
 
 #[derive(Debug)]
@@ -33,15 +33,15 @@ impl SeenVcpu {
         self.intervals.push_back(interval);
     }
 
-    /// Takes the totals, which come each second and once after the vCPU has ended. An ended vCPU
-    /// then keeps no spare memory.
+    /// Takes the totals, which arrive each second and once more after the vCPU has ended. Frees
+    /// spare memory, so that an ended vCPU keeps none.
     pub(super) fn count(&mut self, totals: VcpuTotals) {
         self.intervals.shrink_to_fit();
         self.totals = Some(totals);
     }
 
-    /// Takes out the intervals that ended by the end of an exit, sorted by start, then end. No
-    /// later exit contains them.
+    /// Removes and returns the intervals that ended by `end_ns`, the end of an exit. They are
+    /// sorted by start, then end. No later exit contains these intervals.
     pub(super) fn intervals_until(&mut self, end_ns: u64) -> Vec<VcpuInterval> {
         let mut over: Vec<VcpuInterval> = Vec::new();
         self.intervals.retain(|interval| {

@@ -7,42 +7,42 @@ use super::{ExitExplainer, LongestExit};
 use crate::exits::ExitsSummary;
 use crate::losses::Losses;
 
-/// The result of a run over vCPUs.
+/// Result of a run over vCPUs.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ExitsRun {
     /// All exits, from the kernel's own sums: exact even if records were lost.
     pub exits: ExitsSummary,
     /// Exits with the most noise, the most first.
     pub longest: Vec<LongestExit>,
-    /// Number of exits that were reported one by one. Filters and the threshold may leave out
+    /// Number of exits that were explained one by one. Filters and the threshold may leave out
     /// exits.
     pub reported: u64,
-    /// Time in the reported exits that other tasks took but whose culprit is unknown because
-    /// records were lost, in nanoseconds.
+    /// Time in these exits that other tasks took, but whose culprit is unknown because records were
+    /// lost, in nanoseconds.
     pub unnamed_ns: u64,
-    /// Time in the reported exits that activities claimed beyond the kernel's own sums, in
-    /// nanoseconds.
+    /// Time in these exits that activities claimed beyond the kernel's own sums, in nanoseconds.
     pub clamped_ns: u64,
-    /// KVM's time above its usual time, in reported exits in which the host did other work, in
-    /// nanoseconds; `None` if no exit shows KVM's part.
+    /// KVM's time above its usual time, in nanoseconds, in the reported exits in which the host did
+    /// other work. `None` if no exit shows KVM's part.
     pub surplus_kvm_ns: Option<u64>,
-    /// KVM's time without a limit, in reported exits, in nanoseconds: the host did other work, and
-    /// too few exits for the same reason show KVM's usual time. `None` if no exit shows KVM's part.
+    /// KVM's time without an upper bound in the reported exits, in nanoseconds. In these exits the
+    /// host did other work, and too few exits for the same reason show KVM's usual time. `None` if
+    /// no exit shows KVM's part.
     pub unbounded_kvm_ns: Option<u64>,
     /// Number of lost records, the sum of `losses`.
     pub lost_events: u64,
     /// Lost records by kind.
     pub losses: Losses,
-    /// Activities that ended before an earlier watermark, and exits that came after all exits of
-    /// their time had been explained.
+    /// Number of activities that arrived too late, after a watermark beyond their end, and of exits
+    /// that arrived after all exits at their time had been explained.
     pub late_events: u64,
-    /// Cost of measuring; `None` if it was not counted.
+    /// Cost of measuring; `None` if the cost was not counted.
     pub own_cost: Option<OwnCost>,
     /// Status of each probe.
     pub probe_statuses: Vec<ProbeStatus>,
     /// Coverage of the run.
     pub coverage: Coverage,
-    /// Whether the run ended in order.
+    /// Whether the run ended normally.
     pub complete: bool,
     /// Reason for the end; `None` if the run was cut off.
     pub finish_reason: Option<FinishReason>,

@@ -1,4 +1,4 @@
-//! Sums over the exits that were reported one by one, and KVM's time above its usual time.
+//! Sums over the exits that were explained one by one, and KVM's time above its usual time.
 
 use std::collections::HashMap;
 
@@ -13,7 +13,7 @@ pub(super) struct Sums {
     pub(super) reported: u64,
     pub(super) clamped_ns: u64,
     pub(super) unnamed_ns: u64,
-    /// KVM's unusual time; `None` until an exit shows KVM's part.
+    /// KVM's time above its usual time; `None` until an exit shows KVM's part.
     pub(super) held: Option<Held>,
     usual_kvm: UsualKvm,
     /// Dense index of each reason.
@@ -21,8 +21,8 @@ pub(super) struct Sums {
 }
 
 impl Sums {
-    /// Adds the next exit and returns KVM's unusual time in it; `knows_kvm` says whether KVM's part
-    /// is known.
+    /// Adds the next exit, and returns KVM's time in it above the usual time. `knows_kvm` is true
+    /// if KVM's part is known.
     pub(super) fn add(&mut self, budget: &ExitBudget, knows_kvm: bool) -> Held {
         self.reported += 1;
         add(&mut self.clamped_ns, budget.clamped_ns);
@@ -42,12 +42,12 @@ impl Sums {
     }
 }
 
-/// Tolerance of totals, because an exit may be counted while they are read.
+/// Tolerance for totals, because an exit may be counted while the totals are read.
 const TORN_NS: u64 = 1_000_000_000;
 
-/// Returns an upper bound of any sum over these totals, in nanoseconds or exits. Returns `None` if
-/// they are inconsistent: a vCPU cannot be in exits for longer than its own span, and every exit
-/// takes time.
+/// Returns an upper bound of every sum over these totals, in nanoseconds or as a number of exits.
+/// Returns `None` if the totals are inconsistent: a vCPU cannot be in exits for longer than its own
+/// span, and every exit takes time.
 pub(super) fn most(totals: &VcpuTotals) -> Option<u64> {
     let span_ns = totals.last_mono_ns.saturating_sub(totals.first_mono_ns);
     let possible = u128::from(span_ns) * 2 + u128::from(TORN_NS);

@@ -4,14 +4,14 @@ use serde::Serialize;
 
 use crate::lengths::{Lengths, lowest};
 
-/// Maximum number of waits that one latency stands for; only a damaged stream has more.
+/// Maximum number of waits that one latency stands for. Only a damaged stream has more waits.
 const MAX_WAITS: u64 = 1_000_000;
 
-/// Number of pages of distributions ([`Lengths`]) for corrected waits, 150 bytes each. Each wake-up
-/// adds one page. A CPU that was a million periods late needs 700.
+/// Number of pages of distributions ([`Lengths`]) for corrected waits before the first wake-up, 150
+/// bytes each. Each wake-up adds one page. A CPU that was a million periods late needs 700 pages.
 const FIRST_PAGES: usize = 1 << 16;
 
-/// Number of pages left.
+/// Number of pages that are left.
 #[derive(Debug)]
 pub(crate) struct Room(usize);
 
@@ -37,17 +37,17 @@ impl Room {
 pub struct LatencyFigures {
     /// Number of latencies.
     pub count: u64,
-    /// Minimum.
+    /// Minimum latency.
     pub min_ns: u64,
-    /// Mean, rounded down.
+    /// Mean latency, rounded down.
     pub mean_ns: u64,
-    /// Median.
+    /// Median latency.
     pub p50_ns: u64,
-    /// 99th percentile.
+    /// 99th percentile of the latencies.
     pub p99_ns: u64,
-    /// 99.9th percentile.
+    /// 99.9th percentile of the latencies.
     pub p999_ns: u64,
-    /// Maximum.
+    /// Maximum latency.
     pub max_ns: u64,
 }
 
@@ -77,9 +77,9 @@ impl Distribution {
         self.sum_ns += u128::from(ns);
     }
 
-    /// Records a latency and the waits that would have followed it: one for each period that
-    /// passed, each one period shorter. If these do not fit in `room`, records only the one latency
-    /// and returns `false`.
+    /// Records a latency and the waits that would have followed at a fixed rate: one wait for each
+    /// period that passed, each wait one period shorter than the one before. If these waits do not
+    /// fit in `room`, records only the latency itself and returns `false`.
     pub(crate) fn record_corrected(&mut self, ns: u64, period_ns: u64, room: &mut Room) -> bool {
         let period_ns = period_ns.max(1);
         let waits = (ns.saturating_sub(1) / period_ns).min(MAX_WAITS);
@@ -112,7 +112,7 @@ impl Distribution {
         if count == 0 {
             return None;
         }
-        // The edges of a bucket may lie beyond the lengths in it.
+        // The edges of a bucket may lie beyond the latencies in the bucket.
         let within = |ns: u64| ns.clamp(self.min_ns, self.max_ns);
         let [p50_ns, p99_ns, p999_ns] = self.lengths.at_quantiles([0.5, 0.99, 0.999]).map(within);
         Some(LatencyFigures {
@@ -126,8 +126,8 @@ impl Distribution {
         })
     }
 
-    /// Returns pairs of upper edge in nanoseconds, ascending, and number of latencies from the
-    /// previous edge to this one.
+    /// Returns the non-empty buckets, ascending: upper edge in nanoseconds, and number of
+    /// latencies.
     pub(crate) fn counts(&self) -> Vec<(u64, u64)> {
         self.lengths.counts()
     }

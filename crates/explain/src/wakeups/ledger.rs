@@ -15,15 +15,15 @@ use crate::visibility::Visibility;
 #[derive(Debug)]
 pub(crate) struct WakeupLedger {
     count: u64,
-    /// Sum of all latencies; every other sum is a part of it.
+    /// Sum of all latencies, in nanoseconds. Every other sum of times is a part of this sum.
     total_ns: u64,
     missed: u64,
-    /// Expiries while the task was stopped.
+    /// Number of expiries while the task was stopped.
     not_measured: u64,
     steal_clamps: u64,
-    /// Wake-ups with an unseen step.
+    /// Number of wake-ups in which an event that delimits a phase is missing.
     incomplete: u64,
-    /// Wake-ups that a host's recording covers.
+    /// Number of wake-ups that a host's recording covers.
     witnessed: u64,
     irq: Distribution,
     thread: Distribution,
@@ -42,8 +42,9 @@ struct Taken {
     count: u64,
     total_ns: u64,
     max_ns: u64,
-    /// Number of the last such wake-up; `of_last_ns` is the time taken from it so far.
+    /// Number of the last wake-up from which the source took time.
     last: u64,
+    /// Time that the source took from this wake-up so far, in nanoseconds.
     of_last_ns: u64,
 }
 
@@ -81,7 +82,8 @@ impl WakeupLedger {
         }
     }
 
-    /// Adds a wake-up; returns whether all waits that would have followed it fitted in `room`.
+    /// Adds a wake-up. Returns `false` if the waits that would have followed the wake-up did not
+    /// fit in `room`.
     pub(crate) fn book(
         &mut self,
         interval: &Interval,
@@ -121,8 +123,8 @@ impl WakeupLedger {
         fits
     }
 
-    /// Leaves out a wake-up, because the task was stopped when it was due. This expiry and those
-    /// until the task woke up say nothing about the machine.
+    /// Leaves out a wake-up, because the task was stopped when its timer was due. This expiry, and
+    /// the expiries until the task woke up, say nothing about the machine.
     pub(crate) fn leave_out(&mut self, expiry_ns: u64, woke_ns: u64, period_ns: u64) {
         let more = (woke_ns - expiry_ns).checked_div(period_ns).unwrap_or(0);
         self.not_measured = self.not_measured.saturating_add(1 + more);
@@ -161,7 +163,7 @@ impl WakeupLedger {
         }
     }
 
-    /// Returns the sources, the largest total first.
+    /// Returns the sources with their times, the largest total first.
     fn sources(&self, names: &Names) -> Vec<SourceSummary> {
         let reported = self.sources.iter();
         let mut reported: Vec<_> = reported

@@ -1,4 +1,4 @@
-//! Wake-ups of periodic tasks: latency, phases, and who had the CPU.
+//! Wake-ups of periodic tasks: latencies, phases, and culprits.
 
 mod distribution;
 mod ledger;

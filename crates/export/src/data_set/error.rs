@@ -1,4 +1,4 @@
-//! Errors in a data set, each in one line with its remedy.
+//! Errors while a data set is read. Each message is one line that says what to do.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -22,7 +22,7 @@ pub enum DataSetError {
     NoRuns {
         /// Path of the folder.
         path: PathBuf,
-        /// Content that the folder has instead.
+        /// Description of the data that the folder contains instead.
         holds: &'static str,
     },
     /// A table of a run is missing.
@@ -39,12 +39,12 @@ pub enum DataSetError {
         /// Error of the library.
         error: ParquetError,
     },
-    /// A table is not of vmnoise, or was changed.
+    /// The table was not written by vmnoise, or was changed.
     #[error("{} is no such table as vmnoise writes: {what}; export that recording again, with this vmnoise", ShownLine::from(path.as_path()))]
     Table {
         /// Path of the file.
         path: PathBuf,
-        /// The difference.
+        /// Description of the difference.
         what: String,
     },
 }

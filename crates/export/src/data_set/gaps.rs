@@ -1,4 +1,4 @@
-//! Reads the gaps of a run with their parts.
+//! Reads the gaps of a run, and the parts of each gap.
 
 use std::fmt::Write;
 use std::path::Path;
@@ -24,41 +24,41 @@ const PARTS: Wanted = &[
     ("ns", ColumnKind::Int),
 ];
 
-/// An element of a run: a gap, which is followed by its parts.
+/// Element of a run's gaps: either a gap, or a part of the gap before it.
 #[derive(Debug, Clone, Copy)]
 pub enum GapRows<'a> {
-    /// The next gap.
+    /// The next gap of the run.
     Gap(StoredGap),
-    /// The next part of the last gap.
+    /// The next part of the gap that came last.
     Part(StoredPart<'a>),
 }
 
-/// A gap.
+/// A gap, as stored in the table `gaps`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct StoredGap {
-    /// CPU that lost the time.
+    /// Number of the CPU that lost the time.
     pub cpu: u32,
-    /// Begin, CLOCK_MONOTONIC in nanoseconds.
+    /// Begin of the gap, CLOCK_MONOTONIC in nanoseconds.
     pub start_mono_ns: u64,
-    /// Length in nanoseconds.
+    /// Length of the gap, in nanoseconds.
     pub dur_ns: u64,
 }
 
-/// A part of a gap.
+/// A part of a gap, as stored in the table `gap_parts`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct StoredPart<'a> {
-    /// Share of the part.
+    /// Share in which the part's time is counted.
     pub share: Share,
-    /// Name of the source without a number; `None` if it is unknown.
+    /// Name of the source without its number; `None` if unknown.
     pub source: Option<&'a str>,
-    /// Number after the name.
+    /// Number of the source; `None` if the source has no number.
     pub source_number: Option<u64>,
-    /// Net time in nanoseconds.
+    /// Time of the part in nanoseconds, without the time of nested parts.
     pub ns: u64,
 }
 
 impl StoredPart<'_> {
-    /// Appends the source to `name` in the form of recordings: `ksmd:31`.
+    /// Appends the source's name and number to `name`, as in recordings: `ksmd:31`.
     pub fn put_name(&self, name: &mut String) {
         name.push_str(self.source.unwrap_or_default());
         if let Some(number) = self.source_number {
@@ -67,7 +67,7 @@ impl StoredPart<'_> {
     }
 }
 
-/// Parts of gaps, from the present position on.
+/// Reader of the table `gap_parts` that keeps its position.
 struct Parts {
     table: Table,
     batch: Option<Batch>,
@@ -75,7 +75,7 @@ struct Parts {
 }
 
 impl Parts {
-    /// Returns the batch and the row of the next part, if there is one.
+    /// Returns the batch and the row of the next part; `None` after the last part.
     fn here(&mut self) -> Result<Option<(&Batch, usize)>, DataSetError> {
         if self.batch.as_ref().is_none_or(|it| self.row == it.rows()) {
             self.batch = self.table.next()?;
@@ -85,8 +85,8 @@ impl Parts {
     }
 }
 
-/// Calls `on_stored` for the gaps of the run in this folder, in the order of their numbers, each
-/// followed by its parts.
+/// Reads the gaps of the run in this folder. Calls `on_stored` for each gap in the order of gap
+/// numbers, and after each gap for its parts.
 pub(super) fn each(
     folder: &Path,
     on_stored: &mut dyn FnMut(GapRows<'_>),

@@ -1,4 +1,4 @@
-//! Reads a data set: its runs and their gaps.
+//! Reads the runs of a data set, and the gaps of each run.
 
 mod error;
 mod gaps;
@@ -15,17 +15,17 @@ pub use gaps::{GapRows, StoredGap, StoredPart};
 pub use run::{StoredCpu, StoredFacts};
 use vmnoise_events::Name;
 
-/// A run in a data set.
+/// A run that is stored in a data set.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct StoredRun {
-    /// Name of the machine that recorded.
+    /// Name of the machine that made the recording.
     pub host: String,
-    /// Folder of its tables.
+    /// Folder that contains the run's tables.
     pub folder: PathBuf,
 }
 
-/// Returns the runs in this folder, sorted by host and start. The folder is a whole data set, a
-/// host of it (`host=…`), or a run (`run=…`).
+/// Returns the runs in this folder, sorted by host and start. The folder may be a whole data set,
+/// the folder of a host (`host=…`), or the folder of a run (`run=…`).
 ///
 /// # Errors
 /// If a folder cannot be listed, or there is no run.
@@ -34,7 +34,7 @@ pub fn runs(folder: &Path) -> Result<Vec<StoredRun>, DataSetError> {
         let path = path.to_owned();
         move |error| DataSetError::Io { path, error }
     };
-    // Independent of its form on the command line.
+    // The canonical path does not depend on how the user typed it.
     let whole = fs::canonicalize(folder).map_err(io_error(folder))?;
     let folders_of = |folder: &Path, key: &str| -> Result<Vec<PathBuf>, DataSetError> {
         let entries = fs::read_dir(folder).map_err(io_error(folder))?;
@@ -59,7 +59,7 @@ pub fn runs(folder: &Path) -> Result<Vec<StoredRun>, DataSetError> {
     };
     let runs = runs.into_iter().filter_map(|folder| {
         let whole = fs::canonicalize(&folder).ok()?;
-        // The name of a folder may contain anything.
+        // A folder's name may contain control characters, which `Name` replaces.
         let host = Name::from(value_of(whole.parent()?, "host")?).into();
         Some(StoredRun { host, folder })
     });
@@ -87,7 +87,7 @@ impl StoredRun {
         run::facts(&self.folder)
     }
 
-    /// Returns the sums of each CPU, ascending by CPU.
+    /// Returns the sums of each CPU, by ascending CPU number.
     ///
     /// # Errors
     /// If the table `cpus` cannot be read, or is invalid.
@@ -95,8 +95,8 @@ impl StoredRun {
         run::cpus(&self.folder)
     }
 
-    /// Calls `on_stored` for its gaps in their order, each followed by its parts. A few thousand
-    /// rows are in memory at a time.
+    /// Calls `on_stored` for each gap in order, and after each gap for its parts. At most a few
+    /// thousand rows are in memory at a time.
     ///
     /// # Errors
     /// If the tables `gaps` and `gap_parts` cannot be read, or do not belong together.
@@ -105,14 +105,15 @@ impl StoredRun {
     }
 }
 
-/// Returns the value of a partition's folder: `web-1` of `host=web-1`.
+/// Returns the value in the name of a partition's folder: `web-1` for `host=web-1`. `None` if the
+/// name has another form.
 fn value_of(folder: &Path, key: &str) -> Option<String> {
     let name = folder.file_name()?.to_str()?;
     let value = name.strip_prefix(key)?.strip_prefix('=')?;
     Some(unescaped(value))
 }
 
-/// Undoes [`crate::partition::escaped`].
+/// Reverses [`crate::partition::escaped`].
 fn unescaped(value: &str) -> String {
     let mut bytes = Vec::with_capacity(value.len());
     let mut rest = value.as_bytes();

@@ -1,5 +1,5 @@
-//! Checks the pages of a column before the library decodes them. Its decoders panic on some damaged
-//! pages, and allocate as much as the header of a page claims.
+//! Checks the pages of a column before the Parquet library decodes them. The library panics on some
+//! damaged pages, and allocates as much memory as a page's header claims.
 
 use std::fs::File;
 use std::sync::Arc;
@@ -10,8 +10,8 @@ use parquet::errors::{ParquetError, Result};
 use parquet::file::metadata::ColumnChunkMetaData;
 use parquet::file::serialized_reader::SerializedPageReader;
 
-/// Pages of a column that the library decodes without a panic, and with memory bounded by the size
-/// of the page.
+/// Reader that lets only safe pages pass. The library decodes safe pages without a panic, and with
+/// memory that is bounded by the size of the page.
 pub(super) struct CheckedPages {
     pages: SerializedPageReader<File>,
     physical_type: Type,
@@ -23,11 +23,11 @@ fn fault<V>(what: impl Into<String>) -> Result<V> {
 }
 
 impl CheckedPages {
-    /// Opens the pages of this chunk of a file.
+    /// Opens the pages of this column chunk.
     pub(super) fn new(file: &Arc<File>, chunk: &ColumnChunkMetaData) -> Result<CheckedPages> {
         let begin = chunk.dictionary_page_offset();
         let begin = begin.unwrap_or_else(|| chunk.data_page_offset());
-        // The library asserts these conditions.
+        // The library panics unless these conditions hold.
         if begin < 0 || chunk.compressed_size() < 0 {
             return fault("a column has a negative offset or size");
         }
@@ -39,7 +39,7 @@ impl CheckedPages {
             ));
         }
         Ok(CheckedPages {
-            // The number of rows is used only if pages are found by an index.
+            // The library uses the number of rows (here 0) only for files with a page index.
             pages: SerializedPageReader::new(Arc::clone(file), chunk, 0, None)?,
             physical_type: chunk.column_type(),
             has_dictionary: false,
@@ -53,7 +53,7 @@ impl CheckedPages {
             } => {
                 let least_size = match self.physical_type {
                     Type::INT64 => size_of::<i64>(),
-                    // Each text begins with its length.
+                    // Each text begins with its length, a u32.
                     Type::BYTE_ARRAY => size_of::<u32>(),
                     other => return fault(format!("a column of {other} has a dictionary")),
                 };
@@ -92,7 +92,7 @@ impl CheckedPages {
             (Encoding::PLAIN, _)
             | (Encoding::RLE, Type::BOOLEAN)
             | (Encoding::DELTA_BINARY_PACKED, Type::INT64) => Ok(()),
-            // For other encodings, the library's decoders assert the claims of a page.
+            // For other encodings, the library panics if a page's claims are wrong.
             (other, _) => fault(format!(
                 "the encoding {other} is not read: write plain values or dictionaries"
             )),
@@ -100,8 +100,8 @@ impl CheckedPages {
     }
 }
 
-/// Appends an impossible length after the texts of a page. The library reads the length of the next
-/// text even if there is none.
+/// Appends an impossible length to the texts of a page. The library reads the length of the next
+/// text even after the last text.
 fn bounded(mut page: Page) -> Page {
     let is_plain = page.is_dictionary_page() || page.encoding() == Encoding::PLAIN;
     let (Page::DataPage { buf, .. }

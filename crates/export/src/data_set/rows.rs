@@ -1,5 +1,5 @@
-//! Reads selected columns of a Parquet file in batches of rows, whatever the size of its row
-//! groups.
+//! Reads selected columns of a Parquet file in batches of rows. The size of the file's row groups
+//! does not matter.
 
 use std::fs::File;
 use std::path::Path;
@@ -17,36 +17,36 @@ use crate::table::ColumnKind;
 /// Number of rows in a batch.
 const ROWS_AT_ONCE: usize = 8_192;
 
-/// Selected columns of a table: names and kinds.
+/// Names and kinds of the columns to read.
 pub(super) type Wanted = &'static [(&'static str, ColumnKind)];
 
-/// A table of a run that is being read.
+/// Reader of one table of a run.
 pub(super) struct Table {
     path: Arc<Path>,
     file: Arc<File>,
     metadata: ParquetMetaData,
     wanted: Wanted,
-    /// Indices of the selected columns in the file.
+    /// Indices of the selected columns in the Parquet file.
     places: Vec<usize>,
-    /// Number of the next row group, and the columns of the current one.
+    /// Number of the next row group. `columns` belongs to the current row group.
     group: usize,
     columns: Vec<Column>,
-    /// Number of rows read so far.
+    /// Number of rows that were read so far.
     rows: u64,
 }
 
-/// A batch of rows.
+/// Batch of rows of a table.
 pub(super) struct Batch {
     path: Arc<Path>,
     wanted: Wanted,
     columns: Vec<Values>,
-    /// Number of its first row in the table.
+    /// Number of the batch's first row in the table.
     first: u64,
     rows: usize,
 }
 
 impl Table {
-    /// Opens the table `name` of the run in this folder, to read these columns.
+    /// Opens the table `name` of the run in this folder. Only the columns `wanted` are read.
     pub(super) fn open(folder: &Path, name: &str, wanted: Wanted) -> Result<Table, DataSetError> {
         let path = folder.join(format!("{name}.parquet"));
         let file = File::open(&path).map_err(io_error(&path))?;
@@ -74,7 +74,7 @@ impl Table {
         })
     }
 
-    /// Returns the next rows; `None` after the last.
+    /// Returns the next batch of rows; `None` after the last row.
     pub(super) fn next(&mut self) -> Result<Option<Batch>, DataSetError> {
         loop {
             let read = self.columns.iter_mut().map(|it| it.read(ROWS_AT_ONCE));
@@ -106,7 +106,7 @@ impl Table {
         }
     }
 
-    /// Returns an error about the table.
+    /// Returns an error about this table.
     pub(super) fn fault(&self, what: &str) -> DataSetError {
         DataSetError::Table {
             path: self.path.to_path_buf(),
@@ -122,7 +122,7 @@ impl Table {
     }
 }
 
-/// Returns true if a column has this type, and at most one value in each row.
+/// Returns whether a column has this kind, and at most one value in each row.
 fn holds(column: &ColumnDescPtr, kind: ColumnKind) -> bool {
     let physical = match kind {
         ColumnKind::Int | ColumnKind::Time => PhysicalType::INT64,
@@ -145,7 +145,7 @@ impl Batch {
         self.rows
     }
 
-    /// Returns a count, a length or a time; `None` if it is unknown.
+    /// Returns a count, a length or a time; `None` if the value is null.
     pub(super) fn maybe(&self, column: usize, row: usize) -> Result<Option<u64>, DataSetError> {
         let value = self.int(column, row);
         value
@@ -156,13 +156,13 @@ impl Batch {
             .transpose()
     }
 
-    /// Returns a number that must be known.
+    /// Returns a number. A null value is an error.
     pub(super) fn count(&self, column: usize, row: usize) -> Result<u64, DataSetError> {
         let value = self.maybe(column, row)?;
         value.ok_or_else(|| self.fault(column, row, "is not known"))
     }
 
-    /// Returns the number of a CPU.
+    /// Returns the number of a CPU. A null value is an error.
     pub(super) fn cpu(&self, column: usize, row: usize) -> Result<u32, DataSetError> {
         let number = self.count(column, row)?;
         let cpu = u32::try_from(number);
@@ -176,7 +176,7 @@ impl Batch {
         }
     }
 
-    /// Returns a text; `None` if it is unknown.
+    /// Returns a text; `None` if the value is null.
     pub(super) fn text(&self, column: usize, row: usize) -> Option<&str> {
         match &self.columns[column] {
             Values::Texts(texts) => texts[row].as_deref(),
@@ -184,7 +184,7 @@ impl Batch {
         }
     }
 
-    /// Returns a truth value; `None` if it is unknown.
+    /// Returns a Boolean; `None` if the value is null.
     pub(super) fn truth(&self, column: usize, row: usize) -> Option<bool> {
         match &self.columns[column] {
             Values::Bools(bools) => bools[row],
@@ -192,7 +192,7 @@ impl Batch {
         }
     }
 
-    /// Returns an error about a value.
+    /// Returns an error about the value in this column and row.
     pub(super) fn fault(&self, column: usize, row: usize, what: &str) -> DataSetError {
         let (name, _) = self.wanted[column];
         DataSetError::Table {
@@ -235,8 +235,8 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig { cases: 40, failure_persistence: None, ..ProptestConfig::default() })]
 
-        /// Covers dictionaries of few and of many values, plain values if dictionaries grow too
-        /// large, several pages and batches, and unknown values.
+        /// Covers dictionaries with few and with many values, plain values after a dictionary grew
+        /// too large, several pages and batches, and nulls.
         #[test]
         fn what_the_library_writes_is_read(
             rows in 0_usize..60_000,

@@ -1,4 +1,4 @@
-//! Reads the facts of a run, and the sums of its CPUs.
+//! Reads the facts about a run, and the sums of its CPUs.
 
 use std::path::Path;
 
@@ -38,32 +38,32 @@ const CPUS: Wanted = &[
     ("incomplete_gaps", ColumnKind::Int),
 ];
 
-/// Content of the table `run`.
+/// Content of the table `run`, which has one row.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StoredFacts {
-    /// Version of the vmnoise that recorded.
+    /// Version of the vmnoise that made the recording.
     pub tool_version: String,
-    /// Workload that observed.
+    /// Workload that measured the gaps.
     pub workload: MeasuringCommand,
-    /// Start by the wall clock, to the microsecond.
+    /// Start of the run by the wall clock, to the microsecond.
     pub started: Timestamp,
-    /// Rank of the process that recorded.
+    /// Rank of the recording process in a parallel program; `None` without a rank.
     pub rank: Option<u64>,
-    /// `uname -r`.
+    /// Release of the kernel (`uname -r`).
     pub kernel: String,
     /// Hypervisor of the machine; `None` on bare metal.
     pub hypervisor: Option<String>,
-    /// Shortest gap that was recorded, in nanoseconds.
+    /// Threshold in nanoseconds: shorter gaps were not recorded.
     pub threshold_ns: u64,
-    /// True if it polled only a part of each period.
+    /// Whether the workload polled during only a part of each period.
     pub pauses: bool,
-    /// Requested scheduling policy of its threads; `None` if it was inherited.
+    /// Requested scheduling policy of the workload's threads; `None` if the policy was inherited.
     pub policy: Option<Policy>,
-    /// True if it ended in order.
+    /// Whether the run ended normally.
     pub complete: bool,
     /// Number of lost records that may have been gaps.
     pub lost_gaps: u64,
-    /// Number of all other records that were lost or came too late.
+    /// Number of other records that were lost or came too late.
     pub lost_witnesses: u64,
 }
 
@@ -72,21 +72,21 @@ pub struct StoredFacts {
 pub struct StoredCpu {
     /// Number of the CPU.
     pub cpu: u32,
-    /// First and last reading of the clock by its workload, CLOCK_MONOTONIC in nanoseconds.
+    /// First and last reading of the clock by the CPU's workload, CLOCK_MONOTONIC in nanoseconds.
     pub measured_mono_ns: (u64, u64),
-    /// Time for which the workload ran in between, in nanoseconds.
+    /// Time for which the workload polled between these readings, in nanoseconds.
     pub runtime_ns: u64,
-    /// Number of gaps.
+    /// Number of gaps of the CPU.
     pub gaps: u64,
-    /// Length of all gaps, in nanoseconds.
+    /// Sum of the lengths of all gaps, in nanoseconds.
     pub noise_ns: u64,
-    /// Length of the longest gap in nanoseconds; `None` if there is none.
+    /// Length of the longest gap, in nanoseconds; `None` without gaps.
     pub max_gap_ns: Option<u64>,
-    /// Number of gaps for which some causes were lost; `None` if it was not counted.
+    /// Number of gaps with lost causes; `None` if they were not counted.
     pub incomplete_gaps: Option<u64>,
 }
 
-/// Reads the only row of the table `run` in this folder.
+/// Reads the table `run` in this folder.
 pub(super) fn facts(folder: &Path) -> Result<StoredFacts, DataSetError> {
     let mut table = Table::open(folder, "run", RUN)?;
     let Some(row) = table.next()?.filter(|batch| batch.rows() == 1) else {
@@ -110,7 +110,7 @@ pub(super) fn facts(folder: &Path) -> Result<StoredFacts, DataSetError> {
     let started = Timestamp::from_microsecond(started_us);
     let policy =
         |letters: &str| Policy::from_letters(letters).ok_or_else(|| fault(13, "is no policy"));
-    // A run without gaps loses none.
+    // In a run without gaps, no gap can be lost.
     let lost_gaps = row.maybe(11, 0)?.unwrap_or(0);
     let lost_witnesses = row.count(10, 0)?.saturating_sub(lost_gaps);
     Ok(StoredFacts {
@@ -129,7 +129,7 @@ pub(super) fn facts(folder: &Path) -> Result<StoredFacts, DataSetError> {
     })
 }
 
-/// Reads the table `cpus` in this folder, without CPUs that reported nothing.
+/// Reads the table `cpus` in this folder. Leaves out CPUs that reported nothing.
 pub(super) fn cpus(folder: &Path) -> Result<Vec<StoredCpu>, DataSetError> {
     let mut table = Table::open(folder, "cpus", CPUS)?;
     let mut cpus = Vec::new();

@@ -1,4 +1,4 @@
-//! The values of a column in a row group, read in steps and decoded by the library.
+//! Values of a column in a row group. The Parquet library decodes them in batches.
 
 use std::collections::HashMap;
 use std::fs::File;
@@ -12,10 +12,10 @@ use vmnoise_events::Name;
 
 use super::pages::CheckedPages;
 
-/// A column of a row group that is being read.
+/// Reader of a column in one row group.
 pub(super) struct Column(ColumnReader);
 
-/// The next values of a column, one for each row; `None` is unknown.
+/// The next values of a column, one for each row. `None` stands for null.
 pub(super) enum Values {
     Ints(Vec<Option<i64>>),
     Texts(Vec<Option<Arc<str>>>),
@@ -23,13 +23,13 @@ pub(super) enum Values {
 }
 
 impl Column {
-    /// Opens this chunk of a file.
+    /// Opens this column chunk of a file.
     pub(super) fn open(file: &Arc<File>, chunk: &ColumnChunkMetaData) -> Result<Column> {
         let pages = Box::new(CheckedPages::new(file, chunk)?);
         Ok(Column(get_column_reader(chunk.column_descr_ptr(), pages)))
     }
 
-    /// Reads up to `most` values; none after the last.
+    /// Reads the next values, at most `most`. Returns no values after the last one.
     pub(super) fn read(&mut self, most: usize) -> Result<Values> {
         Ok(match &mut self.0 {
             ColumnReader::Int64ColumnReader(reader) => Values::Ints(read(reader, most)?),
@@ -46,7 +46,7 @@ fn read<T: DataType>(reader: &mut ColumnReaderImpl<T>, most: usize) -> Result<Ve
     let (mut known, mut levels) = (Vec::new(), Vec::new());
     let (rows, ..) = reader.read_records(most, Some(&mut levels), None, &mut known)?;
     if levels.is_empty() {
-        // All values of the column are known.
+        // Without definition levels, no value of the column is null.
         levels.resize(rows, 1);
     }
     let mut known = known.into_iter();
@@ -57,8 +57,8 @@ fn read<T: DataType>(reader: &mut ColumnReaderImpl<T>, most: usize) -> Result<Ve
     Ok(values.collect())
 }
 
-/// Makes texts safe to print, since they reach terminals and pages and may have any author. Rows
-/// with the same text share it.
+/// Makes texts safe to print, because anyone may have written them, and vmnoise shows them on
+/// terminals and pages. Rows with the same text share one copy.
 fn shown(texts: &[Option<ByteArray>]) -> Result<Vec<Option<Arc<str>>>> {
     let mut shown: HashMap<&[u8], Arc<str>> = HashMap::new();
     let texts = texts.iter().map(|text| {

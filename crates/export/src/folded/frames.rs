@@ -1,34 +1,34 @@
-//! Frames of stacks; each text is stored once.
+//! Frames of stacks. Each text is stored once.
 
 use std::collections::HashMap;
 use std::fmt::Write;
 
 use vmnoise_events::Name;
 
-/// Index of a frame.
+/// Index of a frame's text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Frame(usize);
 
-/// Texts of all frames.
+/// Frames of stacks: the text of each frame, and the indices of known frames.
 #[derive(Debug, Default)]
 pub(super) struct Frames {
     texts: Vec<String>,
     own: HashMap<String, Frame>,
-    /// Frames by the name that somebody else chose.
+    /// Frames by a name that came from outside, such as a task's name.
     foreign: HashMap<String, Frame>,
-    /// Frames by the process of the VMM.
+    /// Frames of VMs, by the process id of the VMM.
     vms: HashMap<u32, Frame>,
 }
 
 impl Frames {
-    /// Returns a frame with a text of this program.
+    /// Returns the frame for a text that vmnoise itself wrote.
     pub(super) fn own(&mut self, words: String) -> Frame {
         let Frames { texts, own, .. } = self;
         *own.entry(words)
             .or_insert_with_key(|words| push(texts, words.clone()))
     }
 
-    /// Returns a frame with a name that somebody else chose.
+    /// Returns the frame for a name that came from outside. The name is escaped.
     pub(super) fn foreign(&mut self, name: &str) -> Frame {
         if let Some(frame) = self.foreign.get(name) {
             return *frame;
@@ -38,14 +38,14 @@ impl Frames {
         frame
     }
 
-    /// Returns the frame of the VM of this process, whose name may become known later.
+    /// Returns the frame of the VM with this VMM process. Its name may be set later.
     pub(super) fn vm(&mut self, vmm_pid: u32) -> Frame {
         let Frames { texts, vms, .. } = self;
         let new = || push(texts, format!("vm:{vmm_pid}"));
         *vms.entry(vmm_pid).or_insert_with(new)
     }
 
-    /// Sets the name of the VM of this process.
+    /// Sets the name of the VM with this VMM process.
     pub(super) fn name_vm(&mut self, vmm_pid: u32, name: &Name) {
         let Frame(place) = self.vm(vmm_pid);
         self.texts[place] = format!("{}:{vmm_pid}", harmless(name));
@@ -61,7 +61,7 @@ fn push(texts: &mut Vec<String>, text: String) -> Frame {
     Frame(texts.len() - 1)
 }
 
-/// Escapes all separators in a name.
+/// Percent-encodes all characters that separate frames, numbers or lines.
 fn harmless(name: &str) -> String {
     let mut text = String::with_capacity(name.len());
     for letter in name.chars() {
@@ -91,7 +91,7 @@ mod tests {
     }
 
     proptest! {
-        /// Two names never become one, and none contains a character that splits a line.
+        /// Different names stay different, and no name contains a separator.
         #[test]
         fn a_name_can_be_read_back(name in any::<String>()) {
             let text = harmless(&name);

@@ -1,4 +1,4 @@
-//! Writes lost time by cause as folded stacks, the input of flame graphs.
+//! Writes lost time by cause as folded stacks, the input format of flame graph tools.
 
 mod frames;
 
@@ -13,35 +13,36 @@ use crate::error::{ExportError, io_error};
 use crate::whole_file::{Readers, WholeFile};
 use frames::{Frame, Frames};
 
-/// Frame of wake-ups of which a step was not observed.
+/// Frame for time of a wake-up whose phases are unknown.
 const UNSPLIT: &str = "unsplit";
-/// The kernel's name for exits with reasons that have no room of their own.
+/// The kernel's name for all exit reasons that have no counter of their own.
 const OTHERS: &str = "others";
-/// Frame of the time that was taken from a vCPU inside its guest, as far as the host observed it.
+/// Frame for time that was taken from a vCPU while the vCPU ran its guest. Contains only time that
+/// the host observed.
 const NO_EXIT: &str = "no exit";
 
-/// Stacks in Brendan Gregg's format (stackcollapse.pl), one line each: frames from the root on,
-/// separated by `;`, then a space and nanoseconds.
+/// Stacks in Brendan Gregg's format (stackcollapse.pl). Each line is one stack: frames from the
+/// root on, separated by `;`, then a space and the time in nanoseconds.
 ///
 /// - Gaps: `cpu N;share;source`
 /// - Wake-ups: `phase;share;source`
 /// - Exits: `vm:pid;reason;share;source`
-/// - Time taken from a vCPU inside its guest: `vm:pid;no exit;share`
+/// - Time taken from a vCPU while it ran its guest: `vm:pid;no exit;share`
 ///
-/// If the source is unknown, its frame is missing. In names, `%` and all characters that separate
-/// something in such files are percent-encoded byte by byte (`%3B`). So no name can make a frame, a
-/// number or a line.
+/// If the source is unknown, its frame is left out. In names, `%` and all separators are
+/// percent-encoded byte by byte (`%3B`). So no name can add a frame, a number or a line.
 #[derive(Debug)]
 pub struct FoldedStacks {
     path: PathBuf,
     file: WholeFile,
     frames: Frames,
     ns: BTreeMap<Stack, u64>,
-    /// True if only some reasons of exits were requested, so that the time of others is left out.
+    /// Whether only some exit reasons were requested. The time of other reasons is left out in this
+    /// case.
     only_some_reasons: bool,
 }
 
-/// A stack: the root, its share, and the source. Stacks of exits have a reason after the root.
+/// A stack: root, share and source. Stacks of exits have the exit's reason after the root.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct Stack {
     root: Frame,
@@ -51,7 +52,7 @@ struct Stack {
 }
 
 impl FoldedStacks {
-    /// Begins a file of stacks.
+    /// Creates a file of folded stacks.
     ///
     /// # Errors
     /// If the file cannot be written.
@@ -85,7 +86,7 @@ impl FoldedStacks {
         }
     }
 
-    /// Adds an exit, without sleep that its guest asked for.
+    /// Adds an exit, without the sleep that the guest asked for.
     pub fn exit(&mut self, exit: &TracedExit) {
         let exit = &exit.exit;
         let root = self.frames.vm(exit.vcpu.vmm_pid);
@@ -107,8 +108,8 @@ impl FoldedStacks {
         *sum = sum.saturating_add(ns);
     }
 
-    /// Names the VMs, and adds the time that the kernel counted for exits that were not reported
-    /// singly. This time has no source.
+    /// Sets the names of VMs. Adds the time that the kernel counted for exits that are not in the
+    /// recording one by one. The source of this time is unknown.
     pub fn counted(&mut self, exits: &ExitsSummary) {
         for vm in &exits.vms {
             self.frames.name_vm(vm.vm, &vm.name);
@@ -140,7 +141,8 @@ impl FoldedStacks {
         for share in Share::ALL.into_iter().filter(|it| *it != Share::Halted) {
             let taken = vm.vcpus.iter().map(|vcpu| {
                 let taken_ns = vcpu.time_ns.taken[share].unwrap_or(0);
-                // It is unknown whether this time was taken at all.
+                // Time with the share `Unexplained` contains unseen time, which may not have been
+                // taken at all.
                 let is_unseen = share == Share::Unexplained;
                 taken_ns.saturating_sub(if is_unseen { vcpu.time_ns.unseen } else { 0 })
             });
@@ -161,8 +163,8 @@ impl FoldedStacks {
         for share in Share::ALL {
             let mut rest_ns = of_share(counted, share).saturating_sub(of_share(&reported, share));
             let counted = counted.iter().filter(|((its, _), _)| *its == share);
-            // An exit for a reason without room is reported under its name, but counted among the
-            // others.
+            // An exit whose reason has no counter is recorded under its own reason, but counted as
+            // `others`.
             let (of_others, named): (Vec<_>, Vec<_>) =
                 counted.partition(|((_, reason), _)| *reason == others);
             for ((_, reason), ns) in named {
@@ -189,7 +191,7 @@ impl FoldedStacks {
         }
     }
 
-    /// Returns true if no time was taken.
+    /// Returns whether no time was added.
     pub fn is_empty(&self) -> bool {
         self.ns.values().all(|ns| *ns == 0)
     }

@@ -1,4 +1,4 @@
-//! Tests with invented stacks.
+//! Tests of folded stacks, with invented intervals and exits.
 
 use std::fs;
 
@@ -20,7 +20,7 @@ fn part(phase: Option<Phase>, share: Share, source: Option<u32>, ns: u64) -> Par
     }
 }
 
-/// Returns the lines for these intervals; source 7 has this name.
+/// Returns the lines for these intervals. `name` is the name of the source with the id 7.
 fn lines(intervals: &[Interval], name: &'static str) -> Vec<String> {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("out.folded");
@@ -97,7 +97,7 @@ fn a_name_forges_no_frame_no_number_and_no_line() {
     }
 }
 
-/// Returns the lines for a VM whose exits were all counted, and none reported singly.
+/// Returns the lines for a VM whose exits were all counted, but not recorded one by one.
 fn lines_of_vm(only_reason: Option<&str>) -> Vec<String> {
     let known = |shares: &[(Share, u64)]| {
         let mut known = ShareMap::from_fn(|_| Some(0));
@@ -174,6 +174,6 @@ fn what_was_taken_from_a_vcpu_inside_of_its_guest_has_no_exit() {
         "my%20vm%3Bx:9;no exit;preempted 70",
     ];
     assert_eq!(lines_of_vm(None), expected);
-    // The time may also belong to exits that were not requested.
+    // Time outside of exits is left out here: it may belong to exits that were not requested.
     assert_eq!(lines_of_vm(Some("io")), expected[..2]);
 }

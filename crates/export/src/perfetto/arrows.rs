@@ -1,4 +1,4 @@
-//! Arrows from lost time to its causes.
+//! Adds arrows from lost time to its causes.
 
 use vmnoise_events::{ActivityKind, VcpuId};
 use vmnoise_explain::TraceNoise;
@@ -8,7 +8,7 @@ use super::tracks::{Group, Row, Tracks};
 use super::{Timeline, TrackSide};
 
 impl Timeline {
-    /// Draws arrows to all activities of this CPU in the meantime.
+    /// Adds arrows from lost time on this CPU to all activities that overlap this time on this CPU.
     pub(super) fn link_cpu(
         &mut self,
         side: TrackSide,
@@ -35,7 +35,7 @@ impl Timeline {
         }
     }
 
-    /// Draws arrows to the exits of this vCPU in the meantime.
+    /// Adds arrows from lost time to the exits of this vCPU that overlap this time.
     pub(super) fn link_vcpu(
         &mut self,
         vcpu: Option<VcpuId>,
@@ -51,7 +51,7 @@ impl Timeline {
         }
     }
 
-    /// Draws arrows from an exit to the activities that were noise in it.
+    /// Adds arrows from an exit to the activities that took time during this exit.
     pub(super) fn link_noise(&mut self, side: TrackSide, noise: &[TraceNoise], flows: &mut Flows) {
         let Tracks { packets, lanes, .. } = &mut self.tracks;
         for noise in noise {

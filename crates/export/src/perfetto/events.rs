@@ -1,32 +1,32 @@
-//! Writes events on tracks, which are nearly all of a trace. It writes the fields of protobuf one
-//! by one, instead of building a message first and measuring it twice.
+//! Writes events on tracks, which are most of a trace. Writes the protobuf fields directly, because
+//! building messages and measuring their size twice would be slower.
 
 use super::proto::{
     COUNTER, NEEDS_INCREMENTAL_STATE, PACKET_KEY, SEQUENCE, SLICE_BEGIN, SLICE_END,
 };
 
-/// Wire types of protobuf.
+/// Wire types of the protobuf encoding.
 const VARINT: u32 = 0;
 const FIXED_64: u32 = 1;
 const BYTES: u32 = 2;
 
-/// Fields of `TracePacket`.
+/// Keys of the fields of `TracePacket`.
 const TIMESTAMP: u8 = key(8, VARINT);
 const TRUSTED_PACKET_SEQUENCE_ID: u8 = key(10, VARINT);
 const TRACK_EVENT: u8 = key(11, BYTES);
 const SEQUENCE_FLAGS: u8 = key(13, VARINT);
 
-/// Fields of `TrackEvent`.
+/// Keys of the fields of `TrackEvent`.
 const CATEGORY_IIDS: u8 = key(3, VARINT);
 const DEBUG_ANNOTATIONS: u8 = key(4, BYTES);
 const TYPE: u8 = key(9, VARINT);
 const NAME_IID: u8 = key(10, VARINT);
 const TRACK_UUID: u8 = key(11, VARINT);
-/// The two fields whose keys have two bytes.
+/// Keys of the two fields whose keys have two bytes.
 const COUNTER_VALUE: u64 = 30 << 3 | VARINT as u64;
 const FLOW_IDS: u64 = 47 << 3 | FIXED_64 as u64;
 
-/// Fields of `DebugAnnotation`.
+/// Keys of the fields of `DebugAnnotation`.
 const ANNOTATION_NAME_IID: u8 = key(1, VARINT);
 const UINT_VALUE: u8 = key(3, VARINT);
 
@@ -36,22 +36,22 @@ const fn key(number: u32, kind: u32) -> u8 {
     key as u8
 }
 
-/// Begin of a slice, with interned numbers.
+/// Begin of a slice. Category and name are interned ids.
 #[derive(Debug)]
 pub(super) struct Begin<'a> {
     pub(super) category: u64,
     pub(super) name: u64,
     pub(super) flows: &'a [u64],
-    /// Names with their values.
+    /// Annotations of the slice: interned id of the name, and value.
     pub(super) notes: &'a [(u64, u64)],
 }
 
 /// Writes events one by one.
 #[derive(Debug, Default)]
 pub(super) struct Events {
-    /// Scratch: the current `TrackEvent`.
+    /// Buffer for the current `TrackEvent`, kept to reuse its memory.
     event: Vec<u8>,
-    /// Scratch: one message inside it.
+    /// Buffer for a message inside the current event or packet, kept to reuse its memory.
     inner: Vec<u8>,
 }
 
@@ -93,7 +93,7 @@ impl Events {
         self.packet(out, mono_ns);
     }
 
-    /// Writes the event as a packet of its own.
+    /// Writes the current event as a separate packet.
     fn packet(&mut self, out: &mut Vec<u8>, mono_ns: u64) {
         let packet = &mut self.inner;
         number(packet, TIMESTAMP, mono_ns);
@@ -104,7 +104,7 @@ impl Events {
     }
 }
 
-/// Moves the message into `out`.
+/// Appends the message to `out`, with its key and length. Empties `message`.
 fn message(out: &mut Vec<u8>, key: u8, message: &mut Vec<u8>) {
     number(out, key, message.len() as u64);
     out.append(message);

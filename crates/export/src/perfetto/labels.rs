@@ -1,16 +1,17 @@
-//! Names of parts and tracks. Each name of a share and a source is interned once, so a part of a
-//! gap needs no text.
+//! Names of parts and tracks. Each combination of share and source is interned once, so a gap's
+//! part needs only a number.
 
 use vmnoise_events::{RunFacts, Share, ShareMap, SourceId, Vcpu};
 
 use super::packets::{NameOf, Packets};
 use crate::error::ExportError;
 
-/// Interned numbers of the names that consist of a share and a source.
+/// Interned ids of names that consist of a share and a source.
 #[derive(Debug)]
 pub(super) struct Labels {
     of: NameOf,
-    /// By the source's id plus one (0 is an unknown source), then by share; 0 is not yet interned.
+    /// Interned ids by source, then by share. The index is the source's id plus one, or 0 for an
+    /// unknown source. The value 0 means not yet interned.
     numbers: Vec<ShareMap<u64>>,
 }
 
@@ -22,8 +23,8 @@ impl Labels {
         }
     }
 
-    /// Returns the number of this part's name, which is `text`. The stream itself defined the
-    /// sources below `sources`: their ids are dense.
+    /// Returns the interned id of a part's name. `text` returns the name. The stream has defined
+    /// the sources with ids below `sources`; other ids are not cached.
     pub(super) fn number(
         &mut self,
         packets: &mut Packets,
@@ -46,7 +47,7 @@ impl Labels {
     }
 }
 
-/// Returns the name of a part.
+/// Returns the name of a part: its share, and its source if known.
 pub(super) fn label(share: Share, source: Option<&str>) -> String {
     match source {
         Some(source) => format!("{share} {source}"),
@@ -54,7 +55,8 @@ pub(super) fn label(share: Share, source: Option<&str>) -> String {
     }
 }
 
-/// Describes the requested exits of a run, for the names of its tracks.
+/// Describes the requested exits of a run, for the names of its tracks. Empty if all exits were
+/// requested.
 pub(super) fn asked(facts: &RunFacts) -> String {
     let mut asked = String::new();
     if let Some(filter) = &facts.options.exits {

@@ -1,4 +1,4 @@
-//! The slices of one track: in the order of time, without overlap.
+//! Slices of one track. They are kept in the order of time, and do not overlap.
 
 use std::collections::VecDeque;
 
@@ -8,42 +8,42 @@ use super::events::Begin;
 use super::packets::Packets;
 use crate::error::ExportError;
 
-/// Largest number of slices that wait for arrows (some 1 MiB).
+/// Largest number of slices that wait for arrows (about 1 MiB).
 const KEPT: usize = 1 << 14;
-/// Largest number of arrows of one slice, and of slices that are searched for one interval: a
-/// screen full. In a damaged stream each gap may contain all others, so that the number of arrows
-/// would be quadratic.
+/// Largest number of arrows of one slice, and of slices that are searched for one interval. This is
+/// about a screen full. In a damaged stream each gap may contain all others, and the number of
+/// arrows would grow quadratically.
 const ARROWS: usize = 256;
-/// Number of slices that are searched one by one from the last arrow on.
+/// Number of slices after the last arrow that are searched one by one.
 const LOOK_AHEAD: usize = 8;
 
-/// Numbers of arrows; nearly all slices have at most one.
+/// Numbers of a slice's arrows. Nearly all slices have at most one arrow.
 pub(super) type Flows = SmallVec<[u64; 2]>;
 
-/// One slice that is not yet written.
+/// A slice that is not yet written.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Slice {
     pub(super) start_ns: u64,
     pub(super) end_ns: u64,
-    /// Interned name.
+    /// Interned id of the slice's name.
     pub(super) name: u64,
     pub(super) flows: Flows,
-    /// Interned names with their values.
+    /// Annotations of the slice: interned id of the name, and value.
     pub(super) notes: Vec<(u64, u64)>,
-    /// Parts of the slice in the order of time: interned names and lengths.
+    /// Parts of the slice in the order of time: interned id of the name, and length in nanoseconds.
     pub(super) inside: Vec<(u64, u64)>,
 }
 
 #[derive(Debug)]
 pub(super) struct Lane {
     track: u64,
-    /// Interned category of all slices of the lane.
+    /// Interned id of the category of all slices on the track.
     category: u64,
     waiting: VecDeque<Slice>,
-    /// Instant before which nothing more is written.
+    /// Instant up to which the track is written, in nanoseconds. New slices are cut there.
     written_to_ns: u64,
-    /// Index at or near the last arrow. The next arrow goes near it too, since events are explained
-    /// in the order of time.
+    /// Index at or near the slice that got the last arrow. The search for the next arrow begins
+    /// here, because events are explained in the order of time.
     linked: usize,
 }
 
@@ -58,8 +58,8 @@ impl Lane {
         }
     }
 
-    /// Adds a slice, in any order. If it overlaps another one, it is cut. Returns its index among
-    /// the waiting slices, if anything is left of it.
+    /// Adds a slice. Slices may come in any order, and are cut where they overlap others. Returns
+    /// the slice's index among the waiting slices; `None` if nothing is left of the slice.
     pub(super) fn push(&mut self, mut slice: Slice) -> Option<usize> {
         let begun = |other: &Slice| other.start_ns <= slice.start_ns;
         let place = match self.waiting.back() {
@@ -74,7 +74,7 @@ impl Lane {
         let to_ns = next_ns.unwrap_or(u64::MAX);
         let was_empty = slice.start_ns == slice.end_ns;
         if slice.start_ns < from_ns {
-            // Its parts would begin at the wrong time.
+            // The parts of a slice with a later begin would be drawn at the wrong time.
             slice.inside.clear();
             slice.start_ns = from_ns;
         }
@@ -84,14 +84,15 @@ impl Lane {
         Some(place)
     }
 
-    /// Sets the arrows of the slice with this index.
+    /// Sets the arrows of the waiting slice with this index.
     pub(super) fn set_flows(&mut self, place: usize, flows: Flows) {
         if let Some(slice) = self.waiting.get_mut(place) {
             slice.flows = flows;
         }
     }
 
-    /// Gives each waiting slice that overlaps this time an arrow of its own, up to [`ARROWS`].
+    /// Adds a new arrow to each waiting slice that overlaps the time from `start_ns` to `end_ns`,
+    /// up to [`ARROWS`].
     pub(super) fn link(
         &mut self,
         (start_ns, end_ns): (u64, u64),
@@ -109,7 +110,8 @@ impl Lane {
         }
     }
 
-    /// Returns the index of the first slice that ends after this instant, or the number of slices.
+    /// Returns the index of the first waiting slice that ends after this instant. Returns the
+    /// number of slices if there is none.
     fn first_after(&self, at_ns: u64) -> usize {
         let is_over = |slice: &Slice| slice.end_ns <= at_ns;
         let near = self.linked.min(self.waiting.len());
@@ -123,7 +125,7 @@ impl Lane {
         self.waiting.partition_point(is_over)
     }
 
-    /// Writes the slices that ended by this instant, and those for which there is no room.
+    /// Writes the slices that end no later than `until_ns`, and the first slices if too many wait.
     pub(super) fn write(
         &mut self,
         until_ns: u64,

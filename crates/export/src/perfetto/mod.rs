@@ -1,5 +1,5 @@
-//! Writes a timeline for Perfetto: the activity of each CPU, the lost time, and arrows from lost
-//! time to its causes.
+//! Writes a timeline for Perfetto. The timeline shows the activity of each CPU, the lost time, and
+//! arrows from lost time to its causes.
 
 mod arrows;
 mod events;
@@ -21,54 +21,55 @@ use lane::{Flows, Slice};
 use packets::NameOf;
 use tracks::{Group, Row, Tracks};
 
-/// Time for which a slice waits for an arrow from something that is reported later.
+/// Time for which a slice waits for arrows from events that are reported later, in nanoseconds.
 const HOLD_NS: u64 = 10_000_000_000;
-/// Name of the track and the slice at the zero of the times in other outputs.
+/// Name of the track and the slice that mark the zero point of times in other outputs.
 const ORIGIN: &str = "0 s of text, JSON and page";
 const UNDEFINED: &str = "undefined";
 
-/// Recording that contains an event.
+/// Recording to which an event belongs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum TrackSide {
-    /// The only recording.
+    /// The only recording, if no guest is joined with its host.
     Only,
-    /// The recording of a guest that is joined with its host.
+    /// The guest's recording of a join.
     Guest,
-    /// The recording of the host.
+    /// The host's recording of a join.
     Host,
 }
 
-/// Facts about a side.
+/// Facts about one of the recordings.
 #[derive(Debug)]
 struct Scene {
     observed_by: MeasuringCommand,
-    /// Interned names of the recording's sources, by id.
+    /// Interned ids of the recording's source names, by source id.
     sources: Vec<u64>,
 }
 
-/// A trace of one run, or of a guest and its host. All its times are on one CLOCK_MONOTONIC; the
-/// caller must convert them.
+/// A trace of one run, or of a guest and its host. All times are on one CLOCK_MONOTONIC. The caller
+/// must convert other times.
 #[derive(Debug)]
 pub struct Timeline {
     tracks: Tracks,
-    /// The only side or the guest, then the host.
+    /// Facts about the recordings: first the only recording, or that of the guest; then that of the
+    /// host.
     scenes: [Scene; 2],
     wall_clock: WallClock,
     has_clock: bool,
-    /// Filter for exits, if not all are reported.
+    /// Description of the exit filter for track names; empty if all exits were requested.
     asked: String,
-    /// Names of gaps by their largest part, of parts of gaps, and of parts of each phase of a
-    /// wake-up.
+    /// Names of gaps, by the largest part of a gap. `part_labels` names the parts of gaps, and
+    /// `phase_labels` the parts of each phase of a wake-up.
     gap_labels: Labels,
     part_labels: Labels,
     phase_labels: [Labels; Phase::ALL.len() + 1],
-    /// Number of slices for which their track had no room.
+    /// Number of slices that were dropped because other slices on their track covered their time.
     crowded_out: u64,
 }
 
 impl Timeline {
-    /// Begins a trace in this file. The times are those of the machine with these facts; `guest` is
-    /// the machine that is joined with it.
+    /// Creates a trace in this file. Times are those of the machine with these facts. For a join,
+    /// `guest` has the facts of the guest.
     ///
     /// # Errors
     /// If the file cannot be written.
@@ -94,7 +95,7 @@ impl Timeline {
         })
     }
 
-    /// Adds an event of a recording, converted to the trace's clock.
+    /// Adds an event of a recording. The caller must have converted the event to the trace's clock.
     ///
     /// # Errors
     /// If the file cannot be written.
@@ -121,8 +122,8 @@ impl Timeline {
         Ok(())
     }
 
-    /// Adds a gap or a wake-up with its begin and end. `vcpu` is the host's vCPU that is the
-    /// guest's CPU.
+    /// Adds a gap or a wake-up with its begin and end. For a join, `vcpu` is the host's vCPU that
+    /// runs the guest's CPU.
     ///
     /// # Errors
     /// If the file cannot be written.
@@ -161,7 +162,7 @@ impl Timeline {
                     Ok((called, part.ns))
                 });
                 let notes = notes.collect::<Result<_, ExportError>>()?;
-                // Phases after a phase of unknown length have no known begin.
+                // After a phase of unknown length, the begins of further phases are unknown.
                 let known = Phase::ALL.map(|phase| Some((phase, wakeup.phase_ns(phase)?)));
                 for (phase, ns) in known.into_iter().map_while(|phase| phase) {
                     inside.push((packets.name(NameOf::Slice, phase.name())?, ns));
@@ -195,7 +196,7 @@ impl Timeline {
             Ok((packets.name(NameOf::Annotation, &text)?, part.ns))
         });
         let notes = notes.collect::<Result<_, ExportError>>()?;
-        // An exit that KVM alone handled has no parts.
+        // An exit that only KVM handled is not divided into parts.
         let is_divided = reported
             .pieces
             .iter()
@@ -222,7 +223,7 @@ impl Timeline {
         Ok(())
     }
 
-    /// Adds the sums of each CPU between two instants.
+    /// Adds the sums of each CPU for the time between two instants.
     ///
     /// # Errors
     /// If the file cannot be written.
@@ -232,7 +233,7 @@ impl Timeline {
         lines: &[PeriodLine],
         span_ns: (u64, u64),
     ) -> Result<(), ExportError> {
-        // Periodic tasks observe no gaps.
+        // Runs of periodic tasks measure no gaps.
         let has_gaps = self.scenes[0].observed_by != MeasuringCommand::Timerlat;
         let length_ns = span_ns.1.saturating_sub(span_ns.0);
         for line in lines.iter().filter(|_| has_gaps) {
@@ -252,7 +253,8 @@ impl Timeline {
         Ok(())
     }
 
-    /// Marks the zero of the times in text, JSON and page, on the trace's clock.
+    /// Adds a mark at the zero point of times in text, JSON and page. The instant is on the trace's
+    /// clock.
     ///
     /// # Errors
     /// If the file cannot be written.
@@ -261,8 +263,8 @@ impl Timeline {
         self.tracks.mark(ORIGIN, mono_ns)
     }
 
-    /// Ends the trace. Returns the number of slices that found no room on their track, because of
-    /// another slice there. Only damaged streams have such slices.
+    /// Ends the trace. Returns the number of slices that were dropped because other slices covered
+    /// their time. Only damaged streams cause dropped slices.
     ///
     /// # Errors
     /// If the file cannot be written.
@@ -285,7 +287,7 @@ impl Timeline {
     fn activity(&mut self, side: TrackSide, activity: &Activity) -> Result<(), ExportError> {
         let kind = activity.kind;
         let is_interference = kind.is_interference();
-        // The activity of a microVM's host is reported by the host itself.
+        // The host's recording contains the activity on the CPU of a microVM.
         if side == TrackSide::Guest && self.is_microvm(side) && is_interference {
             return Ok(());
         }
@@ -304,8 +306,8 @@ impl Timeline {
         Ok(())
     }
 
-    /// Adds a slice to a track. Returns its index there, if there is room for it. An arrow needs
-    /// both of its ends.
+    /// Adds a slice to a track. Returns the slice's index on the track; `None` if the slice was
+    /// dropped. An arrow must not point to a dropped slice.
     fn push(&mut self, group: Group, row: Row, slice: Slice) -> Result<Option<usize>, ExportError> {
         let place = match slice.start_ns <= slice.end_ns {
             true => self.tracks.lane(group, row)?.push(slice),
@@ -315,8 +317,8 @@ impl Timeline {
         Ok(place)
     }
 
-    /// Returns the group in which the gaps of this CPU are drawn: a microVM's vCPU is not its
-    /// host's CPU.
+    /// Returns the group of tracks that shows the gaps of this CPU. For a microVM this is the group
+    /// of its vCPU, not that of the host's CPU.
     fn observed_by(&self, side: TrackSide, cpu: u32) -> Group {
         match self.is_microvm(side) {
             true => Group::ObservedCpu(side, cpu),

@@ -1,4 +1,4 @@
-//! Writes packets of a trace to a file.
+//! Writes the packets of a trace to a file.
 
 use std::collections::HashMap;
 use std::io::Write;
@@ -17,10 +17,10 @@ use crate::error::ExportError;
 use crate::error::io_error;
 use crate::whole_file::{Readers, WholeFile};
 
-/// Bytes between two writes.
+/// Number of buffered bytes at which the buffer is written.
 const BYTES_AT_ONCE: usize = 1 << 18;
 
-/// Kind of a name: Perfetto numbers each kind separately.
+/// Kind of an interned name. Perfetto has separate ids for each kind.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) enum NameOf {
     Category,
@@ -28,7 +28,7 @@ pub(super) enum NameOf {
     Annotation,
 }
 
-/// A trace with one clock, CLOCK_MONOTONIC.
+/// Writer of a trace whose clock is CLOCK_MONOTONIC.
 #[derive(Debug)]
 pub(super) struct Packets {
     out: WholeFile,
@@ -36,8 +36,9 @@ pub(super) struct Packets {
     buffer: Vec<u8>,
     events: Events,
     names: [HashMap<Arc<str>, u64>; 3],
-    /// Numbers of the last track and of the last flow.
+    /// Number of the last created track.
     tracks: u64,
+    /// Number of the last created flow (an arrow).
     flows: u64,
 }
 
@@ -63,7 +64,7 @@ impl Packets {
         Ok(packets)
     }
 
-    /// Writes the clock of the trace, and the wall-clock time at one instant of this clock.
+    /// Writes the trace's clock at one instant, and the wall-clock time at the same instant.
     pub(super) fn clock(&mut self, mono_ns: u64, real_ns: Option<u64>) -> Result<(), ExportError> {
         let clock = |clock_id, timestamp| Clock {
             clock_id: Some(clock_id),
@@ -81,7 +82,8 @@ impl Packets {
         })
     }
 
-    /// Adds a track; the unit of counters is nanoseconds.
+    /// Adds a track, and returns its number. If `counts` is true, the track shows a counter in
+    /// nanoseconds.
     pub(super) fn track(
         &mut self,
         name: String,
@@ -103,13 +105,13 @@ impl Packets {
         Ok(self.tracks)
     }
 
-    /// Returns the number of a new flow.
+    /// Creates a flow (an arrow), and returns its number.
     pub(super) fn flow(&mut self) -> u64 {
         self.flows += 1;
         self.flows
     }
 
-    /// Returns the number of a name, which is written before its first use.
+    /// Returns the interned id of a name. Writes a new name first.
     pub(super) fn name(&mut self, of: NameOf, name: &str) -> Result<u64, ExportError> {
         let names = &mut self.names[of as usize];
         if let Some(iid) = names.get(name) {
@@ -169,7 +171,7 @@ impl Packets {
     fn push(&mut self, mut packet: TracePacket) -> Result<(), ExportError> {
         packet.trusted_packet_sequence_id = Some(SEQUENCE);
         self.buffer.push(PACKET_KEY);
-        // A Vec never refuses bytes.
+        // Writing to a Vec cannot fail.
         let _ = packet.encode_length_delimited(&mut self.buffer);
         self.write_if_full()
     }

@@ -1,26 +1,26 @@
-//! The messages of Perfetto's trace format that are used here, with the numbers of its own
-//! definitions (protos/perfetto/trace). A test decodes the output by those definitions.
+//! Messages of Perfetto's trace format. The field numbers are those of Perfetto's own definitions
+//! (protos/perfetto/trace). A test decodes the output with these definitions.
 
-/// All packets belong to one sequence, so an interned name is valid in all of them.
+/// Id of the sequence to which all packets belong. So an interned name is valid in all of them.
 pub(super) const SEQUENCE: u32 = 1;
 /// Key of the field `Trace.packet` in protobuf.
 pub(super) const PACKET_KEY: u8 = 1 << 3 | 2;
-/// `BuiltinClock`: CLOCK_MONOTONIC.
+/// Value of `BuiltinClock` for CLOCK_MONOTONIC.
 pub(super) const CLOCK_MONOTONIC: u32 = 3;
-/// `BuiltinClock`: CLOCK_REALTIME.
+/// Value of `BuiltinClock` for CLOCK_REALTIME.
 pub(super) const CLOCK_REALTIME: u32 = 1;
 
-/// `TracePacket.SequenceFlags`: nothing was interned before.
+/// `TracePacket.SequenceFlags`: no name was interned before this packet.
 pub(super) const INCREMENTAL_STATE_CLEARED: u32 = 1;
-/// `TracePacket.SequenceFlags`: interned names are needed.
+/// `TracePacket.SequenceFlags`: the packet uses interned names.
 pub(super) const NEEDS_INCREMENTAL_STATE: u32 = 2;
 
-/// `TrackEvent.Type`.
+/// Values of `TrackEvent.Type`.
 pub(super) const SLICE_BEGIN: u64 = 1;
 pub(super) const SLICE_END: u64 = 2;
 pub(super) const COUNTER: u64 = 4;
 
-/// `CounterDescriptor.Unit`: nanoseconds.
+/// Value of `CounterDescriptor.Unit` for nanoseconds.
 pub(super) const UNIT_TIME_NS: i32 = 1;
 
 #[derive(Clone, PartialEq, prost::Message)]
@@ -91,7 +91,8 @@ pub(super) struct InternedData {
     pub(super) debug_annotation_names: Vec<Interned>,
 }
 
-/// `EventCategory`, `EventName` and `DebugAnnotationName`, which have the same fields.
+/// Interned name: `EventCategory`, `EventName` or `DebugAnnotationName`, which have the same
+/// fields.
 #[derive(Clone, PartialEq, prost::Message)]
 pub(super) struct Interned {
     #[prost(uint64, optional, tag = "1")]

@@ -1,4 +1,4 @@
-//! The tracks of a trace, and their names.
+//! Tracks of a trace, and their names.
 
 use std::collections::{BTreeMap, HashMap};
 use std::path::Path;
@@ -11,18 +11,18 @@ use super::lane::Lane;
 use super::packets::{NameOf, Packets};
 use crate::error::ExportError;
 
-/// Tracks that are shown together.
+/// Group of tracks that are shown together.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(super) enum Group {
-    /// A CPU as its kernel sees it.
+    /// A CPU, as the machine's kernel numbers it.
     Cpu(TrackSide, u32),
-    /// The vCPU of our own microVM on this CPU.
+    /// The vCPU of vmnoise's own microVM that ran on this CPU.
     ObservedCpu(TrackSide, u32),
-    /// A host's vCPU.
+    /// A vCPU of the host.
     Vcpu(VcpuId),
 }
 
-/// One track of a group.
+/// Kind of track in a group.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(super) enum Row {
     Gaps,
@@ -44,7 +44,7 @@ impl Group {
         }
     }
 
-    /// Returns the side whose progress the group follows.
+    /// Returns the recording whose events the group shows.
     fn side(self) -> TrackSide {
         match self {
             Group::Cpu(side, _) | Group::ObservedCpu(side, _) => side,
@@ -54,7 +54,7 @@ impl Group {
 }
 
 impl Row {
-    /// Number of rows.
+    /// Number of kinds of tracks.
     const COUNT: usize = 5 + ActivityKind::ALL.len();
 
     pub(super) const fn index(self) -> usize {
@@ -87,10 +87,10 @@ impl Row {
     }
 }
 
-/// Indices of a group's lanes, by [`Row::index`].
+/// Index of each track of a group, by [`Row::index`]; `None` for tracks without slices.
 pub(super) type Places = [Option<u32>; Row::COUNT];
 
-/// The lanes, in the order of their first use.
+/// Tracks with slices, in the order of their first use.
 #[derive(Debug, Default)]
 pub(super) struct Lanes {
     places: HashMap<Group, Places>,
@@ -118,7 +118,8 @@ pub(super) struct Tracks {
     pub(super) packets: Packets,
     pub(super) lanes: Lanes,
     groups: HashMap<Group, u64>,
-    /// Counters, and the instant until which each was written.
+    /// Number of each counter track, and the instant until which the track is written, in
+    /// nanoseconds.
     counters: BTreeMap<(Group, Row), (u64, u64)>,
 }
 
@@ -132,7 +133,8 @@ impl Tracks {
         })
     }
 
-    /// Names a group before its first use.
+    /// Returns the number of a group's track. If the group is new, creates the track with this
+    /// name.
     pub(super) fn name(
         &mut self,
         group: Group,
@@ -164,7 +166,7 @@ impl Tracks {
         Ok(self.lanes.at(place))
     }
 
-    /// Writes the slices of this side that ended by this instant.
+    /// Writes the slices of this recording that end no later than `until_ns`.
     pub(super) fn write(&mut self, side: TrackSide, until_ns: u64) -> Result<(), ExportError> {
         let lanes = self.lanes.lanes.iter_mut();
         for (_, lane) in lanes.filter(|(of, _)| *of == side || side == TrackSide::Only) {
@@ -173,7 +175,8 @@ impl Tracks {
         Ok(())
     }
 
-    /// Writes all slices of a lane: no later event has an arrow to it.
+    /// Writes all waiting slices of a track. Call this if no later event can have an arrow to one
+    /// of these slices.
     pub(super) fn write_lane(&mut self, group: Group, row: Row) -> Result<(), ExportError> {
         match self.lanes.get_mut(group, row) {
             Some(lane) => lane.write(u64::MAX, &mut self.packets),
@@ -181,7 +184,7 @@ impl Tracks {
         }
     }
 
-    /// Writes a rate per second, which is valid between two instants.
+    /// Writes a counter value that is valid between two instants.
     pub(super) fn count(
         &mut self,
         group: Group,
@@ -201,7 +204,7 @@ impl Tracks {
         self.packets.count(track, start_ns, value)
     }
 
-    /// Marks an instant, on a track of its own with this name.
+    /// Adds a mark at an instant, on a separate track with this name.
     pub(super) fn mark(&mut self, name: &str, mono_ns: u64) -> Result<(), ExportError> {
         let track = self.packets.track(name.to_owned(), None, false)?;
         let begin = Begin {

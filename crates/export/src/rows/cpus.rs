@@ -1,4 +1,4 @@
-//! Sums of each CPU in a run with gaps.
+//! The table `cpus`: sums of each CPU in a run that measures gaps.
 
 use vmnoise_events::column::Columns;
 use vmnoise_explain::CpuSummary;

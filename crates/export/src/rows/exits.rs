@@ -1,4 +1,4 @@
-//! Exits of vCPUs: single exits, and sums by reason.
+//! The tables of vCPU exits: single exits, and sums by reason.
 
 use vmnoise_events::Share;
 use vmnoise_events::column::Columns;
@@ -35,7 +35,7 @@ pub(crate) fn parts() -> Schema {
     parts::schema("exit_parts", "exit").with(&[("count", ColumnKind::Int)])
 }
 
-/// All exits of a vCPU for one reason.
+/// Row with the sums of a vCPU's exits for one reason.
 pub(crate) type ReasonRow<'a> = (&'a VmExits, &'a VcpuExits, &'a ReasonExits);
 
 pub(crate) fn reasons() -> Schema {

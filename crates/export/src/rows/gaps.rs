@@ -1,4 +1,4 @@
-//! Gaps, and the sums of a CPU for each second.
+//! The tables of gaps, and of the sums of each CPU for each second.
 
 use vmnoise_events::Share;
 use vmnoise_events::column::Columns;
@@ -16,7 +16,7 @@ pub(crate) fn periods() -> Schema {
     Schema::new("periods", &span).with_columns(&period_columns())
 }
 
-/// Returns the columns of the sums of one CPU in a period.
+/// Returns the columns for the sums of one CPU in a period.
 pub(crate) fn period_columns() -> Columns<'static, PeriodLine> {
     Columns::<PeriodLine>::default()
         .count("cpu", |line| u64::from(line.cpu))

@@ -1,5 +1,6 @@
-//! Sums of a host and its VMs in an hour. There are four kinds of rows. The columns of the other
-//! kinds are null, so the sum of a column never mixes kinds.
+//! The table `hours`: sums of a host and its VMs over an hour. There are four kinds of rows. A
+//! column that belongs to one kind is null in rows of the other kinds, so the sum of a column never
+//! mixes kinds.
 
 use std::iter;
 
@@ -10,10 +11,10 @@ use crate::host_hour::{CulpritHour, HostHour, VmHour, WaitHour};
 use crate::table::{Cells, ColumnKind, Schema, cells, encoded};
 
 impl HostHour {
-    /// Returns the content of the file.
+    /// Returns the content of the Parquet file.
     ///
     /// # Errors
-    /// If the Parquet library refuses.
+    /// If the Parquet library reports an error.
     pub fn parquet(&self) -> Result<Vec<u8>, ExportError> {
         let schema = schema();
         let columns = columns();
@@ -30,7 +31,7 @@ impl HostHour {
     }
 }
 
-/// A row; `about` is its kind.
+/// A row of the table. `about` is the kind of the row.
 pub(crate) struct Row<'a> {
     hour: &'a HostHour,
     vm: Option<&'a VmHour>,
@@ -99,7 +100,7 @@ pub(crate) fn schema() -> Schema {
     Schema::new("hours", &times).with_columns(&columns())
 }
 
-/// Returns the columns after its times.
+/// Returns all columns after the two time columns.
 pub(crate) fn columns<'a>() -> Columns<'static, Row<'a>> {
     Columns::<Row<'a>>::default()
         .time("period_ns", |row| row.hour.period_ns)

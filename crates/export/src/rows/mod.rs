@@ -1,4 +1,5 @@
-//! Columns and rows of all tables. `docs/data.md` explains each column; a test compares the two.
+//! Columns and rows of all tables. `docs/data.md` explains each column, and a test compares it with
+//! this code.
 
 pub(crate) mod cpus;
 pub(crate) mod exits;
@@ -14,12 +15,12 @@ use vmnoise_events::Share;
 
 use crate::table::Schema;
 
-/// Returns the name of a share's column in every table that has one.
+/// Returns the name of the column for this share's time, which is the same in all tables.
 fn share_column(share: Share) -> String {
     format!("{share}_ns")
 }
 
-/// Returns all tables.
+/// Returns the schemas of all tables.
 pub fn schemas() -> Vec<Schema> {
     vec![
         run::schema(),

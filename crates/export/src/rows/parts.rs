@@ -1,16 +1,16 @@
-//! Parts of a budget: one row for each part.
+//! The tables of parts: one row for each part of a gap, a wake-up or an exit.
 
 use vmnoise_events::Share;
 
 use crate::table::{Cell, ColumnKind, Schema};
 
-/// CPU of the host on which a part of a guest's budget was spent.
+/// Column with the number of the host's CPU on which a part of a guest's lost time was spent.
 pub(crate) const HOST_CPU: (&str, ColumnKind) = ("host_cpu", ColumnKind::Int);
 
-/// One part.
+/// One part of a gap, a wake-up or an exit.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct PartRow<'a> {
-    /// Number of the row that it is a part of.
+    /// Row number of the gap, wake-up or exit to which the part belongs.
     pub(crate) of: u64,
     pub(crate) time_us: Option<i64>,
     pub(crate) cpu: u32,
@@ -19,7 +19,8 @@ pub(crate) struct PartRow<'a> {
     pub(crate) ns: u64,
 }
 
-/// Returns the columns of parts; `of` is the name of the column with the number of the whole.
+/// Returns the schema of a table of parts. `of` is the name of the column that has the row number
+/// of the gap, wake-up or exit.
 pub(crate) fn schema(name: &'static str, of: &str) -> Schema {
     Schema::new(
         name,
@@ -51,7 +52,7 @@ pub(crate) fn row<'a>(part: PartRow<'a>) -> [Cell<'a>; 7] {
     ]
 }
 
-/// Splits `stress-ng:4711` into `stress-ng` and 4711: over many hosts only the name is useful.
+/// Splits `stress-ng:4711` into `stress-ng` and 4711. Over many hosts, only the name is useful.
 fn split(source: &str) -> (&str, Option<i64>) {
     let apart = source.rsplit_once(':').and_then(|(name, number)| {
         let number: u32 = number.parse().ok()?;

@@ -1,4 +1,4 @@
-//! One row about the run itself.
+//! The table `run`: one row about the run itself.
 
 use vmnoise_events::column::Columns;
 use vmnoise_events::{Policy, RunFacts};
@@ -7,19 +7,19 @@ use vmnoise_explain::{ExitsRun, Summary};
 use crate::partition::workload_name;
 use crate::table::{ColumnKind, DATA_VERSION, Schema};
 
-/// Facts about the whole run, known at its end.
+/// Facts about the whole run that are known only at its end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RunReport {
-    /// True if the run ended in order, and its clocks were good until then.
+    /// Whether the run ended normally, and its clocks were good until the end.
     pub complete: bool,
-    /// Number of lost events.
+    /// Number of events that were lost.
     pub lost_events: u64,
     /// Number of lost events that may have been gaps; `None` if the run measures no gaps.
     pub lost_gaps: Option<u64>,
     /// Number of events that came too late to explain anything.
     pub late_events: u64,
-    /// Bound of the error between its clocks, in nanoseconds; `None` if it is not needed or
-    /// unknown.
+    /// Upper bound of the error between the run's clocks, in nanoseconds. `None` if no clocks are
+    /// converted or the bound is unknown.
     pub clock_bound_ns: Option<u64>,
 }
 
@@ -47,8 +47,7 @@ impl From<&ExitsRun> for RunReport {
     }
 }
 
-/// Requested options: the exits (`None` is all), and the scheduling of threads (`None` is
-/// inherited).
+/// Options that the user requested. `None` means all exits, or an inherited scheduling policy.
 #[derive(Debug)]
 pub(crate) struct Asked<'a> {
     vm: Option<&'a str>,
@@ -73,7 +72,7 @@ impl Asked<'_> {
     }
 }
 
-/// The run, its requested options, and its result.
+/// A run's facts, its requested options, and its result.
 pub(crate) type Row<'a> = (&'a RunFacts, &'a Asked<'a>, RunReport);
 
 pub(crate) fn schema() -> Schema {
@@ -83,7 +82,7 @@ pub(crate) fn schema() -> Schema {
         .with_columns(&columns())
 }
 
-/// Returns the columns about the program.
+/// Returns the columns about the program that recorded.
 pub(crate) fn program<'a>() -> Columns<'static, Row<'a>> {
     Columns::<Row<'a>>::default()
         .count("data_version", |_| u64::from(DATA_VERSION))

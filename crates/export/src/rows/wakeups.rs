@@ -1,4 +1,4 @@
-//! Lateness of periodic tasks.
+//! The table of wake-ups: latencies of periodic tasks.
 
 use vmnoise_events::column::Columns;
 use vmnoise_explain::{Interval, Phase};

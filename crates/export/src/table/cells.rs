@@ -1,4 +1,4 @@
-//! Rows in memory before they are written, column by column.
+//! Rows of a table in memory before they are written. Values are kept column by column.
 
 use std::borrow::Cow;
 use std::collections::HashSet;
@@ -8,7 +8,7 @@ use vmnoise_events::column::{self, Columns};
 
 use super::{ColumnKind, Schema};
 
-/// One value.
+/// Value of one row in one column.
 #[derive(Debug, Clone)]
 pub(crate) enum Cell<'a> {
     Int(i64),
@@ -18,7 +18,7 @@ pub(crate) enum Cell<'a> {
 }
 
 impl<'a> Cell<'a> {
-    /// Returns the value of a row in a column.
+    /// Returns the value of a row in this column.
     fn of<R>(cell: &column::ColumnValue<'_, R>, row: &'a R) -> Cell<'a> {
         use column::ColumnValue as Of;
         match cell {
@@ -26,7 +26,7 @@ impl<'a> Cell<'a> {
             Of::Name(of) => of(row).into(),
             Of::Count(of) | Of::Time(of) => of(row).into(),
             Of::Truth(of) => of(row).into(),
-            // Files contain numbers, without a choice of format.
+            // Such columns are only for readers, so a file has no value for them.
             Of::Percent(_) | Of::Figure(_) | Of::Ranked(_) => Cell::Null,
         }
     }
@@ -41,7 +41,8 @@ pub(crate) fn cells<'a, R>(
 }
 
 impl From<u64> for Cell<'_> {
-    /// A number beyond 63 bits is no time and no count of a real run.
+    /// Converts a number. Numbers of 2^63 or more occur in no real run, and become the largest
+    /// `i64`.
     fn from(value: u64) -> Self {
         Cell::Int(i64::try_from(value).unwrap_or(i64::MAX))
     }
@@ -77,10 +78,10 @@ impl<'a, T: Into<Cell<'a>>> From<Option<T>> for Cell<'a> {
     }
 }
 
-/// Known values of one column, and the rows that have a value.
+/// Known values of one column, and which rows have a value.
 #[derive(Debug)]
 pub(crate) struct Values {
-    /// 1 if the row has a value, otherwise 0: Parquet's definition levels.
+    /// 1 if the row has a value, 0 for null: the definition levels of Parquet.
     pub(crate) levels: Vec<i16>,
     pub(crate) known: Known,
 }
@@ -92,12 +93,12 @@ pub(crate) enum Known {
     Bools(Vec<bool>),
 }
 
-/// Some rows of one table.
+/// Batch of rows of one table.
 #[derive(Debug)]
 pub(crate) struct Cells {
     pub(crate) columns: Vec<Values>,
     rows: usize,
-    /// Texts that occurred; each is stored once.
+    /// All texts that occurred. Rows with the same text share one copy.
     texts: HashSet<Arc<str>>,
 }
 
@@ -122,7 +123,7 @@ impl Cells {
         self.rows
     }
 
-    /// Adds a row with a cell for each column, in their order.
+    /// Adds a row. The cells must be in the order of the columns.
     pub(crate) fn push<'a>(&mut self, row: impl IntoIterator<Item = Cell<'a>>) {
         let mut row = row.into_iter();
         for column in &mut self.columns {

@@ -7,13 +7,13 @@ use jiff::Timestamp;
 use super::cells::{Cells, Known};
 use super::{ColumnKind, Schema};
 
-/// Kind of program that reads the file.
+/// Kind of program that will read the file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Reader {
-    /// A program that takes every text literally.
+    /// A program that takes each text literally.
     Program,
-    /// A spreadsheet, which runs a text that begins like a formula: a task with the name
-    /// `=HYPERLINK(…)` could send the sheet anywhere.
+    /// A spreadsheet, which runs a text that begins like a formula. A task with the name
+    /// `=HYPERLINK(…)` could send the sheet's data to any address.
     Spreadsheet,
 }
 
@@ -28,7 +28,7 @@ pub(super) fn write_rows(
     cells: &Cells,
     reader: Reader,
 ) -> io::Result<()> {
-    // Number of known values of each column that were written.
+    // Number of known values that were already written, for each column.
     let mut written = vec![0; schema.columns.len()];
     for row in 0..cells.rows() {
         let columns = schema.columns.iter().zip(&cells.columns).enumerate();
@@ -61,13 +61,14 @@ pub(super) fn write_rows(
 fn write_time(out: &mut impl Write, us: i64) -> io::Result<()> {
     match Timestamp::from_microsecond(us) {
         Ok(time) => write!(out, "{time:.6}"),
-        // Beyond the range of calendars: unknown.
+        // A time outside of the calendar's range is written as null.
         Err(_) => Ok(()),
     }
 }
 
-/// Returns true if a spreadsheet would run this text (OWASP, CSV Injection: the four characters,
-/// also in full width). Some spreadsheets skip tabs and returns, but names contain none.
+/// Returns whether a spreadsheet would run this text. The characters are those of OWASP (CSV
+/// Injection), also in full width. Some spreadsheets skip tabs and carriage returns, but names
+/// contain none.
 fn is_formula(text: &str) -> bool {
     text.starts_with(['=', '+', '-', '@', '＝', '＋', '－', '＠'])
 }

@@ -12,10 +12,10 @@ use super::{Encoding, Schema, csv, parquet as parquet_rows};
 use crate::error::{ExportError, io_error};
 use crate::whole_file::{Readers, WholeFile};
 
-/// Rows of a row group, and between two writes of CSV.
+/// Number of rows in a Parquet row group, and between two writes of CSV.
 const ROWS_AT_ONCE: usize = 1 << 17;
 
-/// The file of a table that is being written.
+/// A table that is being written to a file.
 pub(crate) struct TableFile {
     schema: Schema,
     cells: Cells,
@@ -60,7 +60,7 @@ impl TableFile {
         })
     }
 
-    /// Adds a row.
+    /// Adds a row. The cells must be in the order of the columns.
     pub(crate) fn push<'a>(
         &mut self,
         row: impl IntoIterator<Item = Cell<'a>>,

@@ -1,4 +1,4 @@
-//! Tables: the columns have one definition for all file formats.
+//! Tables whose columns have one definition for all file formats.
 
 mod cells;
 mod csv;
@@ -11,10 +11,10 @@ pub(crate) use cells::{Cell, Cells, cells};
 pub(crate) use file::TableFile;
 pub(crate) use parquet::encoded;
 
-/// Version of all columns: it increases when a column changes its meaning or is removed.
+/// Version of the tables. It increases when a column's meaning changes or a column is removed.
 pub const DATA_VERSION: u32 = 1;
 
-/// Kind of a column. Unknown is null in all kinds: in CSV an empty field.
+/// Kind of a column's values. All kinds allow null, which is an empty field in CSV.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ColumnKind {
     /// A whole number of 64 bits.
@@ -36,7 +36,7 @@ impl ColumnKind {
         }
     }
 
-    /// Returns the name of the kind in documents.
+    /// Returns the name of the kind in the documentation.
     pub const fn name(self) -> &'static str {
         match self {
             ColumnKind::Int => "int",
@@ -47,21 +47,21 @@ impl ColumnKind {
     }
 }
 
-/// One column.
+/// A column of a table.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TableColumn {
-    /// Name of the column, which ends with the unit if the values have one.
+    /// Name of the column. It ends with the unit if the values have a unit.
     pub name: String,
     /// Kind of the column's values.
     pub kind: ColumnKind,
 }
 
-/// One table.
+/// Name and columns of a table.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Schema {
-    /// Name of the table and of its file.
+    /// Name of the table, and of the table's file without its suffix.
     pub name: &'static str,
-    /// Columns in their order.
+    /// Columns of the table, in their order.
     pub columns: Vec<TableColumn>,
 }
 
@@ -74,14 +74,14 @@ impl Schema {
         .with(columns)
     }
 
-    /// Like `new`, with these columns at the end.
+    /// Adds the columns that are defined in `columns` at the end.
     pub(crate) fn with_columns<R>(self, columns: &Columns<'_, R>) -> Schema {
         let columns = columns.0.iter();
         let columns = columns.map(|column| (&*column.title, ColumnKind::of(&column.cell)));
         self.with(&columns.collect::<Vec<_>>())
     }
 
-    /// Like `with_columns`, with more columns at the end.
+    /// Adds columns with these names and kinds at the end.
     pub(crate) fn with(mut self, columns: &[(&str, ColumnKind)]) -> Schema {
         let more = columns.iter().map(|(name, kind)| TableColumn {
             name: (*name).to_owned(),
@@ -92,13 +92,13 @@ impl Schema {
     }
 }
 
-/// Format of the files.
+/// Format of exported tables.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Encoding {
     /// Comma-separated values with a header (RFC 4180).
     Csv,
-    /// Like `Csv`, but safe for spreadsheets: a text that they would run as a formula has a `'`
-    /// before it.
+    /// Like `Csv`, but safe for spreadsheets. A text that a spreadsheet would run as a formula gets
+    /// a `'` in front.
     SpreadsheetCsv,
     /// Apache Parquet, compressed with Snappy.
     Parquet,

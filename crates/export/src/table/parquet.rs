@@ -15,7 +15,7 @@ use parquet::schema::types::{Type, TypePtr};
 use super::cells::{Cells, Known, Values};
 use super::{ColumnKind, DATA_VERSION, Schema, TableColumn};
 
-/// Key of the columns' version in the metadata of a file.
+/// Key of [`DATA_VERSION`] in the file's metadata.
 const VERSION_KEY: &str = "vmnoise.data_version";
 
 pub(super) fn create<W: Write + Send>(out: W, schema: &Schema) -> Result<SerializedFileWriter<W>> {
@@ -28,7 +28,7 @@ pub(super) fn create<W: Write + Send>(out: W, schema: &Schema) -> Result<Seriali
     SerializedFileWriter::new(out, message(schema)?, Arc::new(properties))
 }
 
-/// Returns a whole file with these rows.
+/// Returns the bytes of a complete file with these rows.
 pub(crate) fn encoded(schema: &Schema, rows: &Cells) -> Result<Vec<u8>> {
     let mut writer = create(Vec::new(), schema)?;
     write_rows(&mut writer, rows)?;
@@ -78,7 +78,8 @@ fn message(schema: &Schema) -> Result<TypePtr> {
     Ok(Arc::new(message))
 }
 
-/// Times have no zone, because engines convert times with a zone to the zone of their user.
+/// Returns the definition of a column. Times have no zone, because programs convert times with a
+/// zone to the zone of their user.
 fn field(column: &TableColumn) -> Result<TypePtr> {
     let (physical, logical) = match column.kind {
         ColumnKind::Int => (PhysicalType::INT64, None),

@@ -32,7 +32,7 @@ pub fn full_frame() -> HostFrame {
     }
 }
 
-/// Returns `full_frame` in the form that a host sends by default.
+/// Returns [`full_frame`] with the detail that a host sends by default.
 pub fn counts_frame() -> HostFrame {
     HostFrame {
         detail: FeedDetail::Counts,

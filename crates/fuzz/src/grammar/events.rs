@@ -9,19 +9,20 @@ use vmnoise_events::{
 use super::Words;
 use super::facts::CPUS;
 
-/// Largest number of events: more would be slow, but not stranger.
+/// Maximum number of events. More events would be slow, and would test nothing new.
 const EVENTS: usize = 600;
 /// Number of recent times, which may occur again.
 const RECENT: usize = 8;
 
-/// The events of one run, until its words end.
+/// Events of one run, until the words end.
 pub(crate) struct Stream<'a, 'w> {
     pub(super) words: &'w mut Words<'a>,
     workload: MeasuringCommand,
     /// TSC cycles in 8 ns.
     cycles_in_8_ns: u64,
-    /// Current time and the latest times, CLOCK_MONOTONIC in nanoseconds.
+    /// Current time, CLOCK_MONOTONIC in nanoseconds.
     now_ns: u64,
+    /// Latest times, which may occur again, CLOCK_MONOTONIC in nanoseconds.
     recent_ns: [u64; RECENT],
     sources: u32,
     pub(super) vcpus: u32,
@@ -43,7 +44,7 @@ impl<'a, 'w> Stream<'a, 'w> {
     }
 
     fn event(&mut self) -> Event {
-        // An event needs the definitions to which it refers.
+        // An event needs the definitions to which the event refers.
         if self.sources == 0 {
             return self.source();
         }
@@ -85,7 +86,8 @@ impl<'a, 'w> Stream<'a, 'w> {
         }
     }
 
-    /// Returns a time: usually a little after the last, sometimes the same again, rarely any.
+    /// Returns a time. Usually the time is a little after the last one, sometimes it is an earlier
+    /// time again, and rarely any number.
     pub(super) fn time(&mut self) -> u64 {
         if self.words.is_wild() {
             return self.words.any();
@@ -102,7 +104,7 @@ impl<'a, 'w> Stream<'a, 'w> {
         at_ns
     }
 
-    /// Returns a window that begins at any time.
+    /// Returns the start and end of a window at any time.
     pub(super) fn span(&mut self) -> (u64, u64) {
         let from_ns = self.time();
         match self.words.is_wild() {

@@ -7,7 +7,7 @@ use vmnoise_events::{
 
 use super::Words;
 
-/// Largest number of CPUs in a stream: few, so that events on one CPU meet.
+/// Maximum number of CPUs in a stream. The number is small, so that several events are on one CPU.
 pub(super) const CPUS: u8 = 4;
 
 /// Returns any facts.
@@ -55,7 +55,7 @@ fn facts_of(words: &mut Words<'_>, workload: MeasuringCommand) -> RunFacts {
         }),
         shares_cpu: words.flag(),
         rdtsc_cycles: words.count(),
-        // Last, so that earlier inputs keep the meaning of their other bytes.
+        // This field is last, so that earlier inputs keep the meaning of their other bytes.
         rank: words.maybe(Words::count_u32),
     }
 }
@@ -162,7 +162,7 @@ fn clock(words: &mut Words<'_>) -> ClockFacts {
 }
 
 fn witnesses(words: &mut Words<'_>) -> Witnesses {
-    // Most runs have all of them.
+    // Most runs have all probes.
     let all = words.flag();
     let mut has = || all || words.flag();
     Witnesses {

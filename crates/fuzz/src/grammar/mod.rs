@@ -1,5 +1,5 @@
-//! Makes streams of events from any bytes. Most events are those of a real run, so that readers get
-//! far. Some numbers are impossible in a run.
+//! Makes streams of events from any bytes. Most events could be events of a real run, so that
+//! readers get far. Some numbers are impossible in a run.
 
 mod events;
 mod facts;

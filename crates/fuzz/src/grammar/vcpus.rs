@@ -22,7 +22,7 @@ impl Stream<'_, '_> {
         }
     }
 
-    /// Returns a new vCPU, or a new definition of a known one.
+    /// Returns a new vCPU, or a new definition of a known vCPU.
     pub(super) fn vcpu(&mut self) -> Event {
         Event::Vcpu(self.any_vcpu())
     }
@@ -96,7 +96,7 @@ impl Stream<'_, '_> {
             heavy: self.words.flag(),
             split: self.split(),
         };
-        // Parts that add up to the length are accepted.
+        // Readers accept an exit only if its parts add up to its length.
         if !self.words.is_wild() {
             exit.split = adding_up(exit.split, exit.dur_ns());
         }
@@ -119,7 +119,7 @@ impl Stream<'_, '_> {
     }
 
     pub(crate) fn vcpu_totals(&mut self) -> VcpuTotals {
-        // Sums longer than the presence of the vCPU are rejected.
+        // Readers reject sums that are longer than the presence of the vCPU.
         let (first_mono_ns, last_mono_ns) = match self.words.flag() {
             true => (0, self.time()),
             false => self.span(),

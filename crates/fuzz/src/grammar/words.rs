@@ -1,4 +1,4 @@
-//! Makes choices from bytes. After the last byte, each choice is the first.
+//! Makes choices from bytes. After the last byte, each choice is the first option.
 
 use arbitrary::Unstructured;
 
@@ -34,10 +34,11 @@ const NAMES: [&str; 12] = [
     "\u{fdfa}\u{1f468}\u{200d}\u{1f469}",
 ];
 
-/// The bytes of one input, word by word.
+/// Bytes of one input, from which choices are made.
 pub(crate) struct Words<'a> {
     bytes: Unstructured<'a>,
-    /// One of this many numbers is impossible in a run; `None` if all are possible.
+    /// On average, one of this many numbers is impossible in a run; `None` if all numbers are
+    /// possible.
     wild: Option<u8>,
 }
 
@@ -51,7 +52,7 @@ impl<'a> Words<'a> {
         words
     }
 
-    /// Splits the rest into two halves.
+    /// Splits the remaining bytes into two halves.
     pub(crate) fn halves(self) -> (Words<'a>, Words<'a>) {
         let Words { bytes, wild } = self;
         let rest = bytes.take_rest();
@@ -79,7 +80,7 @@ impl<'a> Words<'a> {
         self.byte() & 1 == 1
     }
 
-    /// Returns true once in `many` times.
+    /// Returns true once in `many` calls, on average.
     pub(crate) fn once_in(&mut self, many: u8) -> bool {
         self.byte() % many == many - 1
     }
@@ -97,7 +98,7 @@ impl<'a> Words<'a> {
         self.flag().then(|| one(self))
     }
 
-    /// Returns true if the next number is one that is impossible in a run.
+    /// Returns whether the next number may be impossible in a run.
     pub(crate) fn is_wild(&mut self) -> bool {
         self.wild.is_some_and(|many| self.once_in(many))
     }
@@ -112,7 +113,7 @@ impl<'a> Words<'a> {
         }
     }
 
-    /// Returns a length in nanoseconds, from some to some seconds.
+    /// Returns a length in nanoseconds, from some nanoseconds to some seconds.
     pub(crate) fn length(&mut self) -> u64 {
         if self.is_wild() {
             return self.any();
@@ -130,7 +131,7 @@ impl<'a> Words<'a> {
     }
 
     pub(crate) fn count_u32(&mut self) -> u32 {
-        // A wild number is cut, not bounded, since any of its bits may matter.
+        // An impossible number is cut instead of limited, because any of its bits may matter.
         self.count() as u32
     }
 

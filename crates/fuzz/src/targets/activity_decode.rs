@@ -1,11 +1,11 @@
-//! Properties for any bytes that claim to be records of the ring buffer.
+//! Property of the activity decoder for any bytes that claim to be records of the ring buffer.
 
 use vmnoise_events::Event;
 use vmnoise_tracer::RecordDecoder;
 
 use super::sources::Sources;
 
-/// Size of a record (`struct vmnoise_record`); the last chunk may be shorter.
+/// Size of a record in bytes (`struct vmnoise_record`); the last chunk may be shorter.
 const RECORD_BYTES: usize = 64;
 
 /// Decodes these bytes record by record without a panic. Each record must give one activity, or be

@@ -8,7 +8,7 @@ use std::process::ExitCode;
 
 use crate::recordings::{pair, recording};
 
-/// A folder in memory.
+/// Folder in memory, if the machine has one.
 const MEMORY: &str = "/dev/shm";
 
 pub(super) fn explain(bytes: &[u8]) {
@@ -93,7 +93,7 @@ fn chosen<'a>(ways: &[&'a [&'a str]], bytes: &[u8]) -> &'a [&'a str] {
     ways[usize::from(byte) % ways.len()]
 }
 
-/// Runs one command; words in capitals are files in a folder that is removed afterwards.
+/// Runs one command. Words in capitals are files in a folder that is removed afterwards.
 fn run(command: &[&str], recordings: &[(&str, Vec<u8>)]) {
     let folder = match Path::new(MEMORY).is_dir() {
         true => tempfile::tempdir_in(MEMORY),
@@ -109,8 +109,8 @@ fn run(command: &[&str], recordings: &[(&str, Vec<u8>)]) {
     };
     let line = ["vmnoise"].iter().chain(command).map(word);
     let status = vmnoise::run(line);
-    // Verdicts have two more statuses. Other statuses would mean a limit that was hit, or a machine
-    // that lacks something; a recording causes neither.
+    // Verdicts have two more statuses. Other statuses would mean that a limit was reached, or that
+    // the machine lacks something. A recording causes neither.
     let reported: &[u8] = match command.first() {
         Some(&"check") => &[0, 1, 2, 3, 129],
         _ => &[0, 1, 129],

@@ -1,15 +1,15 @@
-//! Properties for any records of the ring buffer of exits.
+//! Property of the exit decoder for any records of the ring buffer of exits.
 
 use vmnoise_events::Event;
 use vmnoise_tracer::ExitDecoder;
 
 use super::sources::Sources;
 
-/// Size of an activity's record, and a size that no record has.
+/// Size of an activity's record, and a size that no record has, in bytes.
 const OTHER_SIZES: [usize; 2] = [64, 7];
 
-/// Decodes records, each after a byte that chooses its size. Each record must give one or two
-/// events, or be counted as lost; only a write of a TSC offset may give none.
+/// Decodes records. Before each record, a byte chooses its size. Each record must give one or two
+/// events, or be counted as lost. Only a write of a TSC offset may give no event.
 pub(super) fn check(bytes: &[u8]) {
     let sizes = [&ExitDecoder::SIZES[..], &OTHER_SIZES].concat();
     let write = ExitDecoder::SIZES[2];
@@ -33,7 +33,7 @@ pub(super) fn check(bytes: &[u8]) {
                 reported += 1;
             }
             Event::Exit(exit) => {
-                // Its parts come from the kernel, and the residual is KVM's.
+                // The parts of the exit come from the kernel, and the rest is KVM's.
                 assert!(exit.exit.split.total() >= exit.exit.dur_ns());
                 reported += 1;
             }

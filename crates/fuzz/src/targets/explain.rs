@@ -1,4 +1,4 @@
-//! Laws for the events of any recording that a reader accepts.
+//! Laws that must hold for the events of any recording that a reader accepts.
 
 use vmnoise_events::{Event, MeasuringCommand, RunFacts};
 use vmnoise_explain::ExitExplainer;
@@ -16,7 +16,7 @@ pub(super) fn check(bytes: &[u8]) {
     };
     let facts = reader.facts().clone();
     let mut events = Vec::new();
-    // Events before a fault are explained.
+    // Events before a fault are explained too.
     let _ = reader.for_each(&mut |event| events.push(event.clone()));
     match facts.workload {
         MeasuringCommand::Exits => exits(&facts, &events),

@@ -1,4 +1,4 @@
-//! Properties of a guest for any bytes of its host's feed.
+//! Property of a guest for any bytes from its host's feed.
 
 use vmnoise_events::{Event, MeasuringCommand, RunFacts};
 use vmnoise_feed::{FeedReceiver, MAX_FRAME_BYTES, encode};
@@ -6,8 +6,8 @@ use vmnoise_feed::{FeedReceiver, MAX_FRAME_BYTES, encode};
 use super::explain::laws;
 use crate::grammar::{self, Stream, Words};
 
-/// Feeds possible and impossible frames, cut and recombined, to the run of a guest. The law of gaps
-/// must hold for the result.
+/// Passes possible and impossible frames, cut and recombined, to the run of a guest. The law of
+/// gaps must hold for the result.
 pub(super) fn check(bytes: &[u8]) {
     let mut words = Words::new(bytes);
     let facts = RunFacts {
@@ -39,7 +39,7 @@ pub(super) fn check(bytes: &[u8]) {
         events.push(Event::FeedTotals(receiver.totals()));
         let few = usize::from(words.below(8));
         let others = Stream::new(&mut words, &facts).take(few);
-        // Its own host sends frames to it: frames in the stream are left out.
+        // The frames come through the receiver, so frames in the stream are left out.
         events.extend(others.filter(|event| !matches!(event, Event::HostFrame(_))));
     }
     let totals = receiver.totals();
@@ -48,7 +48,7 @@ pub(super) fn check(bytes: &[u8]) {
     laws::gaps::obeys_the_law(&facts, &events);
 }
 
-/// Returns the bytes of one transmission, some of them changed.
+/// Returns the bytes of one transmission. Some of these bytes are changed.
 fn sent(words: &mut Words<'_>, facts: &RunFacts) -> Vec<u8> {
     let mut bytes = Vec::new();
     for _ in 0..=words.below(3) {

@@ -1,4 +1,4 @@
-//! Properties of the sender for any counts of a host, and any speed of the guest.
+//! Property of the sender for any counts of a host, and any speed of the guest.
 
 use std::io::{self, ErrorKind, Write};
 
@@ -9,7 +9,7 @@ use vmnoise_feed::{
 
 use crate::grammar::{self, Stream, Words};
 
-/// A guest that accepts `room` bytes, then none.
+/// A guest that accepts `room` bytes, and then no more bytes.
 #[derive(Default)]
 struct Guest {
     taken: Vec<u8>,
@@ -32,7 +32,7 @@ impl Write for Guest {
     }
 }
 
-/// Simulates some seconds of a host: the guest must get complete frames of the host in their order.
+/// Simulates some seconds of a host. The guest must get complete frames that the host sent.
 pub(super) fn check(bytes: &[u8]) {
     let mut words = Words::new(bytes);
     let facts = grammar::facts(&mut words);

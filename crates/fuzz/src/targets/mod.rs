@@ -1,5 +1,5 @@
-//! The targets of the search and their properties. In addition, each target must end, must not
-//! panic with overflow checks, and must not exceed the memory in `docs/reliability.md`.
+//! Targets of the search, and their properties. In addition, each target must end, must not panic
+//! with overflow checks, and must not exceed the memory limit in `docs/reliability.md`.
 
 mod activity_decode;
 mod commands;
@@ -16,14 +16,14 @@ mod recording_reader;
 
 use crate::recordings::recording;
 
-/// A property of any bytes.
+/// Property that must hold for any bytes.
 #[derive(Debug, Clone, Copy)]
 pub struct FuzzTarget {
     /// Name of the target.
     pub name: &'static str,
-    /// Folder of its corpus; targets that read the same inputs share one.
+    /// Folder of the target's corpus. Targets that read the same inputs share one folder.
     pub corpus: &'static str,
-    /// Panics if the property does not hold.
+    /// Function that panics if the property does not hold.
     pub check: fn(&[u8]),
 }
 
@@ -50,8 +50,8 @@ pub const TARGETS: [FuzzTarget; 13] = [
     target("feed_receiver", feed_receiver::check),
 ];
 
-/// A target that does not hold, for the test of the search: some inputs panic, others need more
-/// memory than allowed.
+/// Target whose property does not hold, for the test of the search. Some inputs panic, and others
+/// need more memory than allowed.
 pub const BROKEN: FuzzTarget = target("broken", |bytes| match bytes {
     [0..32, ..] => panic!("as it is meant to"),
     [32..64, ..] => drop(std::hint::black_box(vec![1_u8; 1 << 30])),

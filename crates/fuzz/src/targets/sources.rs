@@ -1,8 +1,8 @@
-//! Properties of the sources that any decoder of records names.
+//! Property of the sources that any decoder of records names.
 
 use vmnoise_events::{Source, SourceId};
 
-/// Number of sources: they are numbered in order, and defined before their use.
+/// Number of sources so far. Sources are numbered in order, and defined before their use.
 #[derive(Debug, Default)]
 pub(super) struct Sources(u32);
 

@@ -1,4 +1,5 @@
-//! Control groups: who is in one, by its path and by the data of the container's runtime.
+//! Control groups. Finds the pod, container or VM in a group, from the group's path and the data of
+//! the container runtime.
 
 mod names;
 mod occupant;

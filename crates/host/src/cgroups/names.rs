@@ -1,5 +1,5 @@
-//! Names of cgroups, by the ids that BPF programs see. In the unified hierarchy the id is the inode
-//! number of the folder (kernfs, on 64 bits).
+//! Names of cgroups, by the ids that BPF programs report. In the unified hierarchy, the id of a
+//! cgroup is the inode number of its folder (kernfs, on 64-bit machines).
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -12,28 +12,29 @@ use vmnoise_events::Name;
 use super::super::Host;
 use super::{Occupant, Runtimes, occupant_of};
 
-/// Mount points of the unified hierarchy: alone, or together with the old ones.
+/// Possible mount points of the unified hierarchy: alone, or next to the hierarchies of version 1.
 const MOUNTS: [&str; 2] = ["sys/fs/cgroup", "sys/fs/cgroup/unified"];
-/// Time between two walks. A walk reads each folder of the hierarchy: some milliseconds for a
-/// thousand.
+/// Minimum time between two scans. A scan reads each folder of the hierarchy, which takes some
+/// milliseconds for a thousand folders.
 const BETWEEN_WALKS: Duration = Duration::from_secs(10);
-/// Largest number of cgroups that are kept. Cgroups that are gone are of no use.
+/// Maximum number of cgroups in the table. A full table is cleared, because many of its cgroups may
+/// no longer exist.
 const KNOWN: usize = 16_384;
-/// Number of letters by which tools show a container's id.
+/// Number of characters with which tools show the id of a container.
 const SHORT_ID: usize = 12;
 
-/// Names of cgroups. An unknown name is looked up when a caller requests it.
+/// Table of cgroup names. A name is looked up when a caller requests it for the first time.
 #[derive(Debug)]
 pub struct CgroupNames {
     host: Host,
     known: BTreeMap<u64, Option<Name>>,
-    /// All cgroups of the last walk.
+    /// Paths of all cgroups that the last scan found, by id.
     paths: BTreeMap<u64, String>,
     walked: Option<Instant>,
 }
 
 impl CgroupNames {
-    /// Creates the table without any names.
+    /// Returns a table without names.
     pub fn new(host: Host) -> CgroupNames {
         CgroupNames {
             host,
@@ -48,9 +49,10 @@ impl CgroupNames {
         self.known.get(&id)?.as_ref()
     }
 
-    /// Looks up the ids whose names are still unknown: the pod, the container or the unit of each
-    /// cgroup. A new scan of the hierarchy starts only after a while. If a scan does not find a
-    /// cgroup, the cgroup is gone, and never gets a name.
+    /// Looks up the names of these ids if they are still unknown. A name is that of the pod, the
+    /// container or the unit in the cgroup. A new scan of the hierarchy starts only some time after
+    /// the last scan. If the scan does not find a cgroup, the cgroup no longer exists and never
+    /// gets a name.
     pub fn look_for(&mut self, ids: impl IntoIterator<Item = u64>) {
         let is_new = |id: &u64| !self.known.contains_key(id);
         let wanted: Vec<u64> = ids.into_iter().filter(is_new).collect();
@@ -76,8 +78,8 @@ impl CgroupNames {
 }
 
 impl Host {
-    /// Returns the path of each cgroup of the unified hierarchy, by the id of the cgroup; empty
-    /// without such a hierarchy.
+    /// Returns the path of each cgroup of the unified hierarchy, by id; empty if there is no such
+    /// hierarchy.
     fn cgroup_paths(&self) -> BTreeMap<u64, String> {
         let mounts = MOUNTS.map(|mount| self.root.join(mount));
         let is_unified = |mount: &&PathBuf| mount.join("cgroup.controllers").exists();
@@ -107,7 +109,7 @@ fn below(mount: &Path, path: &Path) -> String {
     format!("/{}", path.display())
 }
 
-/// Returns a short name that an operator of the host knows; `None` for the root.
+/// Returns a short name that operators of the host know; `None` for the root group.
 fn called(path: &str, runtimes: &Runtimes) -> Option<String> {
     let Occupant {
         pod_uid,
@@ -184,7 +186,7 @@ mod tests {
         fs::create_dir(mount.join("b")).unwrap();
         names.look_for([id(&mount, "b")]);
         assert_eq!(names.get(id(&mount, "b")), None);
-        // It was there before, but nobody had asked for it.
+        // The cgroup existed before, but no caller had requested its name.
         names.look_for([id(&mount, "c")]);
         assert_eq!(names.get(id(&mount, "c")).map(Name::as_str), Some("/c"));
         names.walked = Instant::now().checked_sub(BETWEEN_WALKS);

@@ -1,4 +1,5 @@
-//! Finds out who is in a cgroup, from its path. Pure.
+//! Finds the pod, container or VM in a cgroup, from the path of the cgroup. The functions read no
+//! files.
 //!
 //! Sources: systemd (src/basic/unit-name.c, cgroup-util.c: escapes), kubelet
 //! (pkg/kubelet/cm/cgroup_manager_linux.go: both drivers), containerd (internal/cri/server/helpers_linux.go:
@@ -8,34 +9,36 @@
 
 use super::super::uuid::uuid;
 
-/// The occupant of a cgroup, as far as its path shows.
+/// Pod, container, VM or unit in a cgroup, as far as the path shows it.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Occupant {
-    /// UID of a Kubernetes pod.
+    /// UID of the Kubernetes pod.
     pub(crate) pod_uid: Option<String>,
-    /// The container. In a pod it is the outermost one, which the pod's runtime knows.
+    /// Container in the cgroup. In a pod it is the outermost container, which the pod's runtime
+    /// knows.
     pub(crate) container: Option<Container>,
-    /// The name that libvirt gave to the scope of a VM. It may be cut, and may lack letters that
-    /// host names do not allow.
+    /// Name of the VM's scope, as libvirt set it. libvirt may have shortened it, and may have
+    /// removed characters that host names do not allow.
     pub(crate) machine: Option<String>,
-    /// Proxmox's number of a VM.
+    /// Number of the VM in Proxmox.
     pub(crate) vmid: Option<String>,
-    /// Name of the systemd service or scope, except for those of containers and of libvirt.
+    /// Name of the systemd service or scope. Scopes of containers and of libvirt are not included.
     pub(crate) unit: Option<String>,
 }
 
-/// A container of a runtime.
+/// A container of a container runtime.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Container {
-    /// The id: 64 digits.
+    /// Id of the container: 64 hexadecimal digits.
     pub(crate) id: String,
-    /// The runtime that created it, such as `cri-containerd`, `crio` or `docker`; empty if the path
-    /// does not show it.
+    /// Runtime that created the container, for instance `cri-containerd`, `crio` or `docker`; empty
+    /// if the path does not show it.
     pub(crate) runtime: String,
 }
 
-/// Returns the cgroup of a process, from /proc/PID/cgroup: that of the unified hierarchy, else
-/// systemd's, else that of any controller. The root does not count.
+/// Returns the cgroup of a process from the text of /proc/PID/cgroup. The unified hierarchy has
+/// precedence over systemd's hierarchy, and systemd's over the hierarchies of controllers. The root
+/// group is ignored.
 pub(crate) fn path_of(file: &str) -> Option<&str> {
     let mut paths: Vec<(u8, &str)> = file
         .lines()
@@ -55,12 +58,13 @@ pub(crate) fn path_of(file: &str) -> Option<&str> {
     paths.first().map(|(_, path)| *path)
 }
 
-/// Returns the occupant of this path.
+/// Returns what the path shows about the pod, container, VM or unit in the cgroup.
 pub(crate) fn of(path: &str) -> Occupant {
     let mut occupant = Occupant::default();
     let mut before = "";
     for name in path.split('/').flat_map(names) {
-        // The prefix of a name that the kernel would otherwise take for one of its own files.
+        // systemd puts this prefix before a name that would otherwise equal the name of a kernel
+        // file.
         let name = name.strip_prefix('_').unwrap_or(name);
         if let Some(uid) = pod_uid(name) {
             occupant = Occupant {
@@ -84,7 +88,7 @@ pub(crate) fn of(path: &str) -> Occupant {
     occupant
 }
 
-/// Splits a name. Without systemd as its driver, runc's name of a scope in a slice is one folder:
+/// Splits the name of a folder. If systemd is not runc's cgroup driver, one folder has the name
 /// `SLICE:cri-containerd:ID`.
 fn names(name: &str) -> impl Iterator<Item = &str> {
     let parts: Vec<&str> = match name.split_once(".slice:") {
@@ -94,9 +98,9 @@ fn names(name: &str) -> impl Iterator<Item = &str> {
     parts.into_iter()
 }
 
-/// Returns the UID of the pod that a cgroup's name contains. The name is `podUID` with the driver
-/// cgroupfs, and `kubepods-burstable-podUID.slice` with systemd, which writes `/` as `-`. The UID
-/// of a static pod has 32 digits.
+/// Returns the UID of the pod that the name of a cgroup contains. The driver cgroupfs names the
+/// group `podUID`. The driver systemd names it `kubepods-burstable-podUID.slice`, and writes each
+/// `-` of the UID as `_`. The UID of a static pod has 32 digits.
 fn pod_uid(name: &str) -> Option<String> {
     let name = name.strip_suffix(".slice").unwrap_or(name);
     let uid = match name.rsplit_once("-pod") {
@@ -107,7 +111,8 @@ fn pod_uid(name: &str) -> Option<String> {
     (is_digits(&uid, 32) || uuid(&uid).is_some()).then_some(uid)
 }
 
-/// Returns a container: `crio-ID.scope`, `cri-containerd:ID`, `kata_ID`, or only the id.
+/// Returns the container that the name contains: `crio-ID.scope`, `cri-containerd:ID`, `kata_ID`,
+/// or only the id.
 fn container(name: &str) -> Option<Container> {
     let name = name.strip_suffix(".scope").unwrap_or(name);
     let (runtime, id) = match name.rfind(['-', ':', '_']) {
@@ -120,8 +125,8 @@ fn container(name: &str) -> Option<Container> {
     })
 }
 
-/// Returns the name of a VM: `machine-qemu\x2d1\x2dNAME.scope` with systemd,
-/// `qemu-1-NAME.libvirt-qemu` without.
+/// Returns the name of the VM that the name of a scope contains. With systemd, the scope is
+/// `machine-qemu\x2d1\x2dNAME.scope`; without systemd, `qemu-1-NAME.libvirt-qemu`.
 fn machine(name: &str) -> Option<String> {
     let scope = name
         .strip_prefix("machine-")
@@ -144,7 +149,7 @@ fn is_digits(text: &str, count: usize) -> bool {
     text.len() == count && text.bytes().all(|byte| byte.is_ascii_hexdigit())
 }
 
-/// Replaces escapes: `\x2d` is a dash.
+/// Replaces systemd's escapes by their characters. For instance, `\x2d` becomes a dash.
 fn unescape(name: &str) -> String {
     let mut bytes = Vec::new();
     let mut rest = name.as_bytes();
@@ -205,13 +210,13 @@ mod tests {
                 "cri-containerd",
                 UID,
             ),
-            // The path as seen from another container.
+            // The path of the cgroup as another container sees it.
             (
                 format!("/../../kubepods-burstable-pod{escaped}.slice/docker-{ID}.scope"),
                 "docker",
                 UID,
             ),
-            // kind: a node that is a container.
+            // A node of kind, which is itself a container.
             (
                 format!(
                     "/docker/{}/kubelet.slice/kubelet-kubepods.slice/kubelet-kubepods-pod{escaped}.slice/cri-containerd-{ID}.scope",
@@ -220,7 +225,8 @@ mod tests {
                 "cri-containerd",
                 UID,
             ),
-            // A container inside a container of the pod: the node's runtime knows the outer one.
+            // A container inside a container of the pod. The node's runtime knows only the outer
+            // container.
             (
                 format!("/kubepods/pod{UID}/{ID}/docker/{}", "7".repeat(64)),
                 "",

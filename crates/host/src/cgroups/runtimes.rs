@@ -1,4 +1,4 @@
-//! The pod of a container, from the files of container runtimes. Only root may read these files.
+//! Finds the pod of a container in the files of container runtimes. Only root may read these files.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -7,8 +7,8 @@ use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
 
-/// Parts of the path of a container's configuration (the OCI bundle) before and after the
-/// container's id.
+/// Path of a container's configuration (the OCI bundle). The container's id is between the two
+/// parts.
 const BUNDLES: [(&str, &str); 3] = [
     (
         "run/containerd/io.containerd.runtime.v2.task/k8s.io",
@@ -25,8 +25,8 @@ const BUNDLES: [(&str, &str); 3] = [
         "userdata/config.json",
     ),
 ];
-/// Names of namespace and pod in it: containerd (internal/cri/annotations), and CRI-O, which has
-/// kubelet's labels (internal/factory/container).
+/// Keys of the namespace and the name of the pod in the configuration. containerd defines the first
+/// pair (internal/cri/annotations). CRI-O uses kubelet's labels (internal/factory/container).
 const KEYS: [(&str, &str); 2] = [
     (
         "io.kubernetes.cri.sandbox-namespace",
@@ -34,17 +34,18 @@ const KEYS: [(&str, &str); 2] = [
     ),
     ("io.kubernetes.pod.namespace", "io.kubernetes.pod.name"),
 ];
-/// Largest size of a configuration: real ones have some ten thousand bytes.
+/// Maximum number of bytes to read of a configuration. Real configurations have some ten thousand
+/// bytes.
 const MOST_BYTES: u64 = 1 << 20;
 
-/// The pod of a container.
+/// Namespace and name of the pod of a container.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Labels {
     pub(crate) namespace: String,
     pub(crate) pod: String,
 }
 
-/// The container runtimes of a machine.
+/// Container runtimes of a machine, whose files are below this root.
 #[derive(Debug, Clone)]
 pub(crate) struct Runtimes(PathBuf);
 
@@ -59,8 +60,8 @@ impl Runtimes {
         Runtimes(root.to_owned())
     }
 
-    /// Returns the pod of this container; `None` if no runtime has the container, or this process
-    /// may not read the runtime's file.
+    /// Returns the pod of this container. Returns `None` if no runtime knows the container, or if
+    /// this process may not read the runtime's file.
     pub(crate) fn labels(&self, container: &str) -> Option<Labels> {
         BUNDLES.iter().find_map(|(folder, file)| {
             let path = self.0.join(folder).join(container).join(file);

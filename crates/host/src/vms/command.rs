@@ -1,8 +1,9 @@
-//! Facts about a VM from the command line of its VMM, and which of its threads are vCPUs. Pure.
+//! Facts about a VM from its VMM's command line, and vCPU numbers from thread names. The functions
+//! read no files.
 
 use super::super::uuid::uuid;
 
-/// Names of vCPU threads: the text before and after the number.
+/// Names of vCPU threads: the text before and after the number of the vCPU.
 const VCPU_THREADS: [(&str, &str); 6] = [
     // QEMU with debug-threads=on, so also libvirt.
     ("CPU ", "/KVM"),
@@ -23,18 +24,19 @@ pub(super) fn vcpu_of_thread(comm: &str) -> Option<u32> {
     })
 }
 
-/// Facts from the command line of a VMM; `None` if the command line does not contain the fact.
+/// Facts about a VM from the command line of its VMM; `None` if the command line does not contain
+/// the fact.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Told {
     /// Name of the VMM; `None` if this crate does not know the program.
     pub(super) vmm: Option<&'static str>,
     pub(super) name: Option<String>,
     pub(super) uuid: Option<String>,
-    /// Proxmox's number of the VM.
+    /// Number of the VM in Proxmox.
     pub(super) vmid: Option<String>,
 }
 
-/// Reads a command line in the format of proc(5): arguments with NUL at their ends.
+/// Parses a command line in the format of proc(5), in which a NUL ends each argument.
 pub(super) fn told(cmdline: &[u8]) -> Told {
     let words: Vec<String> = cmdline
         .split(|&byte| byte == 0)
@@ -71,8 +73,8 @@ fn named(vmm: &'static str, name: Option<String>) -> Told {
     }
 }
 
-/// Reads QEMU's options. They have one dash or two. libvirt uses `-uuid`. Proxmox puts the UUID
-/// only into the SMBIOS, and uses `-id`, which only its own QEMU knows.
+/// Parses QEMU's options, which have one or two dashes. libvirt passes the UUID in `-uuid`. Proxmox
+/// passes the UUID only in the SMBIOS data. It also uses `-id`, which only Proxmox's QEMU accepts.
 fn qemu(words: &[String]) -> Told {
     let name = option(words, &["-name", "--name"]);
     let value = option(words, &["-uuid", "--uuid"]).or_else(|| smbios_uuid(words));
@@ -84,8 +86,8 @@ fn qemu(words: &[String]) -> Told {
     }
 }
 
-/// Returns the value of the first option that has one of the names. An option is `--name value` or
-/// `--name=value`.
+/// Returns the value of the first option that has one of these names. Options have the form `--name
+/// value` or `--name=value`.
 fn option(words: &[String], names: &[&str]) -> Option<String> {
     options(words, names).next()
 }
@@ -103,7 +105,8 @@ fn options<'a>(words: &'a [String], names: &'a [&str]) -> impl Iterator<Item = S
     })
 }
 
-/// Returns the name: `guest=NAME,debug-threads=on` as libvirt writes it, or `NAME,process=…`.
+/// Returns the name of the VM in the value of `-name`. libvirt writes
+/// `guest=NAME,debug-threads=on`. Users may also write `NAME,process=…`.
 fn qemu_name(value: &str) -> Option<String> {
     let parts = parts(value);
     let guest = parts.iter().find_map(|part| part.strip_prefix("guest="));
@@ -111,7 +114,8 @@ fn qemu_name(value: &str) -> Option<String> {
     guest.or(first.map(String::as_str)).map(str::to_owned)
 }
 
-/// Returns the parts of an option of QEMU. A comma inside a part is doubled.
+/// Splits the value of a QEMU option at its commas. A double comma stands for a comma inside a
+/// part.
 fn parts(value: &str) -> Vec<String> {
     let (mut parts, mut part) = (Vec::new(), String::new());
     let mut letters = value.chars().peekable();
@@ -135,8 +139,8 @@ fn smbios_uuid(words: &[String]) -> Option<String> {
     })
 }
 
-/// Returns a name from the API socket, because cloud-hypervisor has no names. Kata's socket has the
-/// same name in each VM's folder.
+/// Returns a name for a VM of cloud-hypervisor, which has no names, from the path of the API
+/// socket. Kata gives all sockets the same file name, so the name then comes from the folder.
 fn socket_name(value: &str) -> Option<String> {
     let mut parts = value.split(',');
     let path = parts
@@ -210,7 +214,7 @@ mod tests {
         }
     }
 
-    /// libvirt 9.0 doubles commas like this.
+    /// libvirt 9.0 doubles commas in this way.
     #[test]
     fn a_name_may_have_commas() {
         let told = of(&["qemu", "-name", "guest=foo=1,,bar=2,debug-threads=on"]);

@@ -1,21 +1,21 @@
-//! Identity of a VM: from its VMM's command line, its cgroup, and the data of its container's
-//! runtime. Pure.
+//! Identity of a VM, from its VMM's command line, its cgroup and the data of its container runtime.
+//! The functions read no files.
 
 use vmnoise_events::{VmFact, VmIdentity};
 
 use super::super::cgroups::{Labels, Occupant};
 use super::command::Told;
 
-/// Prefix of Kata's name of a VM of QEMU. The id of the pod's sandbox follows.
+/// Prefix of the names that Kata gives to VMs of QEMU. The id of the pod's sandbox follows.
 const KATA: &str = "sandbox-";
 
-/// Returns the container whose runtime knows the pod of a VM.
+/// Returns the id of the container whose runtime knows the pod of a VM.
 pub(super) fn container<'a>(told: &'a Told, occupant: &'a Occupant) -> Option<&'a str> {
     let container = occupant.container.as_ref().map(|it| it.id.as_str());
     container.or_else(|| sandbox(told))
 }
 
-/// Returns the name that people know, and everything else that is known.
+/// Returns the name that people use for the VM, and all other facts that are known about the VM.
 pub(super) fn of(
     told: &Told,
     occupant: &Occupant,
@@ -64,9 +64,9 @@ fn sandbox(told: &Told) -> Option<&str> {
     is_id.then_some(id)
 }
 
-/// Splits KubeVirt's name of a VM's libvirt domain, `NAMESPACE_NAME`
-/// (pkg/virt-launcher/virtwrap/util, `DomainFromNamespaceName`). Names of Kubernetes contain no
-/// underscore.
+/// Splits the name of a libvirt domain that KubeVirt created into namespace and VM. The domain's
+/// name is `NAMESPACE_NAME` (pkg/virt-launcher/virtwrap/util, `DomainFromNamespaceName`). Names in
+/// Kubernetes contain no underscore.
 fn namespace_and_vmi(domain: &str) -> Option<(&str, &str)> {
     let (namespace, vmi) = domain.split_once('_')?;
     let is_name = |name: &str| {

@@ -1,5 +1,5 @@
-//! The virtual machines of this host: processes that hold a VM of KVM, with the names that people
-//! gave them, and the threads that are their vCPUs.
+//! Virtual machines of this host. The functions find the processes that own a VM of KVM, the names
+//! of these VMs, and the threads of their vCPUs.
 
 mod command;
 mod identity;
@@ -16,7 +16,7 @@ use super::scheduling::Scheduling;
 use super::threads::name_in;
 use super::{Host, cpu_list};
 
-/// A process that holds VMs of KVM.
+/// A process that owns one or more VMs of KVM.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct VmProcess {
     /// Process id of the VMM.
@@ -29,7 +29,7 @@ pub struct VmProcess {
     pub vcpus: Vec<VcpuThread>,
 }
 
-/// The thread of a vCPU.
+/// Thread of a vCPU.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct VcpuThread {
     /// Number of the vCPU in its VM.
@@ -39,15 +39,15 @@ pub struct VcpuThread {
     /// CPUs that the thread may use, in the kernel's list format; empty if /proc does not report
     /// them.
     pub cpus: String,
-    /// Policy and priority of the thread in the format of chrt(1), such as `SCHED_FIFO 50`.
+    /// Policy and priority of the thread, in the format of chrt(1), for instance `SCHED_FIFO 50`.
     pub policy: String,
 }
 
 impl Host {
-    /// Returns every process that holds a VM, by process id. Without the right to read the files of
-    /// other users' processes, the VMs of these processes are missing. This function reads the
-    /// target of every open file of every process, so the tracer's `VmSearch` uses it only if BPF
-    /// cannot find VMs.
+    /// Returns every process that owns a VM, ascending by process id. If this process may not read
+    /// the files of other users' processes, the VMs of these processes are missing. The function
+    /// reads the target of every open file of every process. So the tracer's `VmSearch` uses it
+    /// only if BPF cannot find VMs.
     pub fn vms(&self) -> Vec<VmProcess> {
         if !self.numbers_are_the_kernels() {
             return Vec::new();
@@ -60,8 +60,8 @@ impl Host {
         vms
     }
 
-    /// Returns name and other facts of this process's VM, by the kernel's number of the process, if
-    /// it lives: see [`Vm::name`].
+    /// Returns the name of this process's VM (see [`VmProcess::name`]), and other facts about the
+    /// VM. `pid` is the kernel's process id. Returns `None` if the process has ended.
     pub fn who_is_vm(&self, pid: u32) -> Option<(Name, VmIdentity)> {
         if !self.numbers_are_the_kernels() {
             return None;
@@ -69,8 +69,8 @@ impl Host {
         self.who_is(pid, &self.process(pid))
     }
 
-    /// Returns the VM of this process, if the process lives. The vCPUs come from debugfs, or from
-    /// the names of the process's threads.
+    /// Returns the VM of this process; `None` if the process has ended. The vCPUs come from
+    /// debugfs, or from the names of the process's threads.
     pub fn vm(&self, pid: u32) -> Option<VmProcess> {
         if !self.numbers_are_the_kernels() {
             return None;
@@ -79,9 +79,10 @@ impl Host {
         self.vm_of(pid, pid, vcpus.map(|(id, tid)| (id, tid, tid)).collect())
     }
 
-    /// Returns the VM of a process, if it lives. `pid_here` is the id of the process in this host's
-    /// /proc. `vcpus` contains the number of each vCPU, and the id of its thread in the kernel and
-    /// in /proc. If `vcpus` is empty, the vCPUs are found by the names of threads.
+    /// Returns the VM of a process; `None` if the process has ended. `pid` is the kernel's process
+    /// id, and `pid_here` is the id in this host's /proc. Each element of `vcpus` has the number of
+    /// a vCPU, and the id of its thread in the kernel and in /proc. If `vcpus` is empty, the vCPUs
+    /// are found by the names of threads.
     pub fn vm_of(
         &self,
         pid: u32,
@@ -110,12 +111,13 @@ impl Host {
         })
     }
 
-    /// Returns the first file of a VM that this process holds, as a link in /proc.
+    /// Returns the path in /proc of the first open file of this process that is a VM; `None` if
+    /// there is no such file.
     pub fn file_of_vm(&self, pid: u32) -> Option<PathBuf> {
         file_of_vm(&self.process(pid))
     }
 
-    /// Returns a file of a process, as a link in /proc.
+    /// Returns the path in /proc of the file descriptor `fd` of a process.
     pub fn file_of(&self, pid_here: u32, fd: u32) -> PathBuf {
         self.process(pid_here).join("fd").join(fd.to_string())
     }
@@ -126,8 +128,9 @@ impl Host {
 
     fn who_is(&self, pid: u32, process: &Path) -> Option<(Name, VmIdentity)> {
         let comm = fs::read_to_string(process.join("comm")).ok()?;
-        // It is empty when a killed process has freed its memory (proc(5)), which happens before it
-        // closes its files. Its name is gone, and it is no VMM any more.
+        // The command line is empty if the process was killed and has freed its memory (proc(5)),
+        // but has not yet closed its files. Such a process has lost its name, and is no longer a
+        // VMM.
         let cmdline = fs::read(process.join("cmdline")).ok()?;
         if cmdline.is_empty() {
             return None;
@@ -143,7 +146,7 @@ impl Host {
         Some((name.into(), identity))
     }
 
-    /// Returns the vCPUs of KVM's own list.
+    /// Returns the number and the thread id of each vCPU, as KVM lists them in debugfs.
     fn vcpus_by_debugfs(&self, pid: u32) -> Vec<(u32, u32)> {
         let threads: Vec<u32> = numbered(&self.process(pid).join("task"))
             .map(|(tid, _)| tid)
@@ -157,19 +160,20 @@ impl Host {
     }
 }
 
-/// Returns the first file of a VM that a process holds, as a link in /proc.
+/// Returns the path in /proc of the first open file of a process that is a VM.
 fn file_of_vm(process: &Path) -> Option<PathBuf> {
     let mut files = children(&process.join("fd")).map(|(_, file)| file);
     files.find(|file| leads_to_vm(file))
 }
 
-/// Returns whether this open file of a process is a VM: virt/kvm/kvm_main.c names such files
-/// `kvm-vm`.
+/// Returns whether this open file of a process is a VM. virt/kvm/kvm_main.c gives such files the
+/// name `kvm-vm`.
 pub fn leads_to_vm(file: &Path) -> bool {
     fs::read_link(file).is_ok_and(|target| target == Path::new("anon_inode:kvm-vm"))
 }
 
-/// Returns the vCPUs by the names that VMMs give to their threads.
+/// Returns the number and the thread id of each vCPU. VMMs give names with numbers to these
+/// threads.
 fn vcpus_by_thread_name(process: &Path) -> Vec<(u32, u32)> {
     numbered(&process.join("task"))
         .filter_map(|(tid, task)| {
@@ -189,7 +193,7 @@ fn thread(process: &Path, id: u32, tid: u32) -> VcpuThread {
     VcpuThread {
         id,
         tid,
-        // The kernel's text, if it is a list.
+        // The kernel's text is used only if it is a list of CPUs.
         cpus: cpus
             .filter(|list| cpu_list::parse(list).is_ok())
             .unwrap_or_default()

@@ -1,5 +1,5 @@
-//! VMs as real products create them: the command line, /proc/PID/cgroup and the files of the
-//! container's runtime, recorded with their sources.
+//! Recordings of VMs that real products created, with their sources. A recording has the VMM's
+//! command line, /proc/PID/cgroup and the files of the container runtime.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -8,10 +8,10 @@ use std::path::Path;
 use super::super::Host;
 
 const FOLDER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/src/vms/products");
-/// Id of the process in each recording.
+/// Process id of the VMM in each recording.
 const PID: u32 = 71;
 
-/// Returns the lines of each `[SECTION]`, by its name.
+/// Returns the lines of each `[SECTION]`, by the name of the section.
 fn sections(text: &str) -> BTreeMap<&str, Vec<&str>> {
     let (mut sections, mut section) = (BTreeMap::new(), "");
     for line in text.lines() {

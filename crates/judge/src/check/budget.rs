@@ -1,4 +1,4 @@
-//! Limits on a run.
+//! Limits that a run must keep.
 
 use std::fmt;
 
@@ -6,18 +6,18 @@ use vmnoise_events::{Name, Share};
 
 use crate::compare::Unit;
 
-/// Limits that a run must keep.
+/// Set of limits that a run must keep.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Budget {
-    /// Limits, in the order of the request.
+    /// Limits, in the order in which the user gave them.
     pub requirements: Vec<Requirement>,
-    /// Least length of the run, in nanoseconds.
+    /// Least length of the run, in nanoseconds; `None` if any length is allowed.
     pub runtime_ns: Option<u64>,
 }
 
 impl Budget {
-    /// Adds the limits of `other` on quantities that have no limit here, and its least length if
-    /// none is set here.
+    /// Adds the limits of `other` on quantities without a limit in this budget. Takes the least
+    /// length of `other` if this budget has none.
     pub fn add_what_is_not_limited(&mut self, other: Budget) {
         for requirement in other.requirements {
             let mut known = self.requirements.iter();
@@ -32,22 +32,24 @@ impl Budget {
 /// Limit on one quantity.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Requirement {
-    /// Limited quantity.
+    /// The limited quantity.
     pub quantity: Quantity,
     /// Upper limit, in the quantity's unit.
     pub at_most: f64,
-    /// Value above which a kept limit is a warning.
+    /// Value, in the quantity's unit, above which a run that keeps the limit gets a warning; `None`
+    /// without a warning.
     pub warn_above: Option<f64>,
 }
 
 /// Quantity that can be limited.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Quantity {
-    /// Longest gap, or latest wake-up, in nanoseconds.
+    /// Longest gap, or longest latency of a wake-up, in nanoseconds.
     Max,
-    /// Length that this number of 100,000 gaps or wake-ups does not exceed, in nanoseconds.
+    /// Length, in nanoseconds, that this number of every 100,000 gaps or wake-ups does not exceed:
+    /// 99,900 for p99.9.
     Percentile(u32),
-    /// Length of all gaps, in percent of the runtime.
+    /// Sum of the lengths of all gaps, in percent of the runtime.
     Noise,
     /// Number of gaps, per second of the runtime.
     Gaps,
@@ -55,26 +57,26 @@ pub enum Quantity {
     GapsAbove(u64),
     /// Time of one share, in percent of the runtime.
     Share(Share),
-    /// Time of culprits, in percent of the runtime.
+    /// Time of all culprits that match the pattern, in percent of the runtime.
     Culprit(CulpritPattern),
 }
 
-/// Culprits, by a pattern of their names.
+/// Pattern for the names of culprits.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CulpritPattern {
-    /// Share in which their time counts; `None` for any share.
+    /// Share in which the time of the culprits is counted; `None` for any share.
     pub share: Option<Share>,
-    /// Pattern of their names: `*` stands for any characters, `?` for one.
+    /// Pattern for the names: `*` stands for any characters, `?` for one character.
     pub who: Name,
 }
 
-/// Total to which the rank of a percentile refers.
+/// Denominator of a percentile's rank.
 const RANKS: u32 = 100_000;
 /// Word between a share and the pattern of its culprits.
 const BY: &str = "by ";
-/// Sign between `gaps` and the length above which they count.
+/// Sign between `gaps` and the length above which gaps are counted.
 const ABOVE: char = '>';
-/// Units of this length, in nanoseconds.
+/// Names of the units of time, and their lengths in nanoseconds.
 const UNITS: [(&str, u64); 4] = [
     ("s", 1_000_000_000),
     ("ms", 1_000_000),
@@ -83,8 +85,8 @@ const UNITS: [(&str, u64); 4] = [
 ];
 
 impl Quantity {
-    /// Returns the quantity with this name, if there is one: `max`, `p99.9`, `noise`, `gaps`,
-    /// `gaps>20us`, a share, `by WHO`, or `SHARE by WHO`.
+    /// Returns the quantity with this name: `max`, `p99.9`, `noise`, `gaps`, `gaps>20us`, a share,
+    /// `by WHO`, or `SHARE by WHO`. `None` if the name is unknown.
     pub fn from_name(name: &str) -> Option<Quantity> {
         let share = |name: &str| Share::ALL.into_iter().find(|it| it.name() == name);
         if let Some((before, who)) = name
@@ -107,7 +109,7 @@ impl Quantity {
         }
     }
 
-    /// Returns the unit of its numbers.
+    /// Returns the unit of the quantity.
     pub fn unit(&self) -> Unit {
         match self {
             Quantity::Max | Quantity::Percentile(_) => Unit::Nanoseconds,
@@ -116,23 +118,23 @@ impl Quantity {
         }
     }
 
-    /// Whether wake-ups have this quantity, too.
+    /// Returns whether latencies of wake-ups have this quantity, too.
     pub fn is_of_latencies(&self) -> bool {
         matches!(self, Quantity::Max | Quantity::Percentile(_))
     }
 
-    /// Whether a run only gives an estimate of it.
+    /// Returns whether a run can only estimate this quantity.
     pub(super) fn is_estimated(&self) -> bool {
         matches!(self, Quantity::Percentile(_) | Quantity::GapsAbove(_))
     }
 
-    /// Whether the longest gap or wake-up explains why the limit is broken.
+    /// Returns whether the longest gap or wake-up explains why the limit is broken.
     pub fn is_broken_by_the_longest(&self) -> bool {
         self.is_of_latencies() || matches!(self, Quantity::GapsAbove(_))
     }
 
-    /// Returns the part of all values that may be above the limit, 0 to 1; `None` if it is no
-    /// percentile.
+    /// Returns the part of all values (0 to 1) that may be above the limit; `None` if the quantity
+    /// is no percentile.
     pub(super) fn part_above(&self) -> Option<f64> {
         match self {
             Quantity::Percentile(rank) => Some(1.0 - f64::from(*rank) / f64::from(RANKS)),
@@ -141,18 +143,18 @@ impl Quantity {
     }
 }
 
-/// Reads `p50` to `p99.999`.
+/// Parses `p50` to `p99.999`.
 fn percentile(name: &str) -> Option<Quantity> {
     let number = name.strip_prefix('p')?;
     let plain = number.bytes().all(|it| it.is_ascii_digit() || it == b'.');
     let percent: f64 = number.parse().ok().filter(|_| plain)?;
     let rank = percent * f64::from(RANKS) / 100.0;
-    // More digits than there are ranks would be lost silently.
+    // Digits below the smallest rank are refused, because rounding would drop them silently.
     let is_rank = (rank - rank.round()).abs() < 1e-6 && rank >= 1.0 && rank < f64::from(RANKS);
     is_rank.then(|| Quantity::Percentile(rank.round() as u32))
 }
 
-/// Reads `gaps>20us`; a number without a unit is in microseconds.
+/// Parses `gaps>20us`. A number without a unit is in microseconds.
 fn gaps_above(name: &str) -> Option<Quantity> {
     let length = name.strip_prefix("gaps")?.trim_start();
     let length = length.strip_prefix(ABOVE)?.trim();

@@ -1,5 +1,5 @@
-//! Limits of quantities that a run can only estimate: percentiles, and the rate of gaps above some
-//! length.
+//! Judges limits of quantities that a run can only estimate: percentiles, and the rate of gaps
+//! above a length.
 
 use vmnoise_events::coverage::{BlindSpot, Hidden, HiddenKind, Question};
 
@@ -9,10 +9,10 @@ use super::found::{Found, blind};
 use super::odds::{Decision, LONGEST_NS, Odds};
 use super::reason::Reason;
 
-/// Microseconds of a second.
+/// Number of microseconds per second.
 const MICROSECONDS: f64 = 1e6;
 
-/// Judges a percentile.
+/// Judges the limit of a percentile.
 pub(super) fn percentile(
     requirement: &Requirement,
     place: usize,
@@ -22,7 +22,7 @@ pub(super) fn percentile(
     let part = requirement.quantity.part_above().unwrap_or(0.0);
     let value = percentile_of(requirement, place, evidence, part);
     let spots = Spots::of(evidence, requirement.at_most);
-    // Values that are missing below the limit make all others look more frequent.
+    // If values below the limit are missing, the part of values above the limit looks too large.
     let is_cut = |it: &BlindSpot| matches!(it.hidden(), Hidden::Threshold { .. });
     if spots.hidden.iter().any(is_cut) {
         return Found::open(Some(value), blind(spots.hidden));
@@ -51,8 +51,9 @@ pub(super) fn percentile(
     .decide(&odds, spots)
 }
 
-/// Returns the percentile of the run. Lengths are known to three digits, but the number of values
-/// above the limit is exact.
+/// Returns the percentile of the run. The histogram keeps three digits of a length. The number of
+/// values above the limit is exact. If no more values than allowed are above the limit, the result
+/// is at most the limit.
 fn percentile_of(
     requirement: &Requirement,
     place: usize,
@@ -68,7 +69,7 @@ fn percentile_of(
     }
 }
 
-/// Judges the rate of gaps longer than `limit_ns`.
+/// Judges the limit on the rate of gaps longer than `limit_ns`.
 pub(super) fn rate(
     requirement: &Requirement,
     place: usize,
@@ -86,7 +87,7 @@ pub(super) fn rate(
     let Some(odds) = evidence.odds_of_rate(place, limit_ns, requirement.at_most, risk) else {
         return spots.open_at_once(Some(value), Reason::TooShortToCut);
     };
-    // No run shows that there are no such gaps.
+    // No run can prove that such gaps never occur.
     let times = match part > 0.0 {
         true => odds.count_to_ask_for(part) * 1e3 / whole.runtime_ns as f64,
         false => f64::INFINITY,
@@ -102,9 +103,10 @@ pub(super) fn rate(
     .decide(&odds, spots)
 }
 
-/// Blind spots of a recording that matter for how often values are above a limit.
+/// Blind spots that may hide values above a limit.
 struct Spots {
-    /// Lost values. The odds count each of them as above the limit.
+    /// Blind spots with a known number of lost values. The odds count each lost value as above the
+    /// limit.
     lost: Vec<BlindSpot>,
     /// All other blind spots.
     hidden: Vec<BlindSpot>,
@@ -118,12 +120,14 @@ impl Spots {
         Spots { lost, hidden }
     }
 
-    /// Leaves open a limit that nothing can decide.
+    /// Returns an undecided result with this reason. Neither more values nor fewer losses can
+    /// decide the limit.
     fn open_at_once(self, value: Option<f64>, reason: Reason) -> Found {
         Found::open(value, [vec![reason], blind(self.hidden)].concat())
     }
 
-    /// Leaves open a limit that a longer run, or one without losses, may decide.
+    /// Returns an undecided result with this reason. A longer run, or a run without losses, may
+    /// decide the limit.
     fn open(self, value: f64, reason: Reason) -> Found {
         let reasons = [vec![reason], blind(self.lost), blind(self.hidden)];
         Found::open(Some(value), reasons.concat())
@@ -132,15 +136,15 @@ impl Spots {
 
 /// Limit on how often values may be above some length.
 struct Estimate {
-    /// Figure of the run.
+    /// Value of the quantity in the run, in the quantity's unit.
     value: f64,
     limit_ns: u64,
-    /// Part of all values that may be above the limit.
+    /// Part of all values (0 to 1) that may be above the limit.
     part: f64,
-    /// Length of the run to ask for, in nanoseconds: a run of twice this length most likely
-    /// decides. `None` if no length does.
+    /// Recommended length of the run, in nanoseconds: a run of twice this length most likely
+    /// decides. `None` if no length decides.
     needed_ns: Option<u64>,
-    /// Reason if the run does not decide.
+    /// Reason to report if the run does not decide.
     if_open: Reason,
 }
 
@@ -161,7 +165,7 @@ impl Estimate {
         }
     }
 
-    /// Returns that the limit is kept, with the assumption on which this rests.
+    /// Returns the verdict that the limit is kept, and adds the assumption about bursts.
     fn kept(self, odds: &Odds, spots: Spots) -> Found {
         let mut found = Found::kept_but_for(self.value, spots.hidden);
         found.reasons.push(Reason::Assuming {
@@ -172,7 +176,7 @@ impl Estimate {
     }
 }
 
-/// Converts nanoseconds; `None` if a u64 cannot hold them.
+/// Converts nanoseconds to a u64; `None` if a u64 cannot hold them.
 fn nanoseconds(ns: f64) -> Option<u64> {
     (ns < u64::MAX as f64).then_some(ns as u64)
 }

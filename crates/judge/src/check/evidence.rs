@@ -1,4 +1,4 @@
-//! Evidence for verdicts of `check`.
+//! Evidence for the verdicts of `vmnoise check`.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -11,27 +11,28 @@ use super::odds::{Bursts, LONGEST_NS, Odds, seen};
 use crate::compare::{Counted, RunSample, Sampler, StreamSpan, Track};
 use vmnoise_explain::{CpuSummary, NamedInterval, Summary};
 
-/// Number of windows into which a run is cut. They show how alike consecutive values are.
+/// Number of windows into which a run is cut. The windows show how strongly consecutive values
+/// depend on each other.
 pub(super) const WINDOWS: u64 = 40;
-/// Unit of time of a rate: a gap begins in a microsecond, or none does.
+/// Unit of time for a rate. In each microsecond either one gap begins, or none.
 const MICROSECOND_NS: u64 = 1_000;
 
-/// Run that was read for a budget.
+/// Evidence of a run for a budget.
 #[derive(Debug)]
 pub struct BudgetEvidence {
-    /// Facts from before the run.
+    /// Facts that were recorded before the run.
     pub facts: Arc<RunFacts>,
-    /// Measured time, in nanoseconds.
+    /// Length of the measured time, in nanoseconds.
     pub length_ns: u64,
     /// Coverage of the run and of its host's recording.
     coverage: Arc<Coverage>,
     pub(super) sample: RunSample,
-    /// Evidence of each CPU. Empty if the run has one CPU, or observed threads, which may run on
-    /// any CPU.
+    /// Number and evidence of each CPU. Empty if the run has one CPU, or observed threads, which
+    /// may run on any CPU.
     pub(super) cpus: Vec<(u32, BudgetEvidence)>,
 }
 
-/// Reads a run event by event. The length of the run must be known.
+/// Computes the evidence of a run from its events. The length of the run must be known.
 #[derive(Debug)]
 pub struct EvidenceReader {
     facts: RunFacts,
@@ -40,7 +41,8 @@ pub struct EvidenceReader {
 }
 
 impl EvidenceReader {
-    /// Reads this run, which covers `span`, for this budget.
+    /// Creates a reader for this run, which is checked against this budget. `span` is the length of
+    /// the run.
     pub fn new(facts: &RunFacts, span: StreamSpan, budget: &Budget) -> EvidenceReader {
         let sampler = Sampler::new(facts, threshold_ns(facts), window_ns(span));
         EvidenceReader {
@@ -50,32 +52,32 @@ impl EvidenceReader {
         }
     }
 
-    /// Takes the next event.
+    /// Adds the next event.
     pub fn push(&mut self, event: &Event) {
         self.sampler.push(event);
     }
 
-    /// Returns the evidence.
+    /// Returns the evidence of all events.
     pub fn finish(self) -> BudgetEvidence {
         BudgetEvidence::new(self.facts, self.span_ns, self.sampler.finish())
     }
 }
 
-/// Returns the threshold: shorter gaps are ignored.
+/// Returns the threshold in nanoseconds. Shorter gaps are ignored.
 pub(super) fn threshold_ns(facts: &RunFacts) -> u64 {
     match facts.workload {
-        // Every wake-up is a value.
+        // All wake-ups are counted, whatever their latency.
         MeasuringCommand::Timerlat => 0,
         _ => facts.options.threshold_ns,
     }
 }
 
-/// Returns the length of a window of such a run, in nanoseconds.
+/// Returns the length of a window of a run of this length, in nanoseconds.
 pub(super) fn window_ns(span: StreamSpan) -> u64 {
     span.ns() / WINDOWS
 }
 
-/// Returns the lengths above which gaps are counted, one for each requirement, in their order.
+/// Returns the lengths above which gaps are counted: one for each requirement, in the same order.
 pub(super) fn counted(budget: &Budget) -> Counted {
     let requirements = budget.requirements.iter();
     let limits_ns = requirements.map(|it| match it.quantity {
@@ -89,7 +91,7 @@ pub(super) fn counted(budget: &Budget) -> Counted {
     }
 }
 
-/// Returns the time for which each CPU was measured at least, in nanoseconds.
+/// Returns the least time, in nanoseconds, for which each CPU was measured.
 fn measured_ns(facts: &RunFacts, span_ns: u64, summary: &Summary) -> u64 {
     let asked = |cpu: &&CpuSummary| facts.options.cpus.contains(&cpu.cpu);
     let runtimes = summary
@@ -99,14 +101,14 @@ fn measured_ns(facts: &RunFacts, span_ns: u64, summary: &Summary) -> u64 {
         .map(|cpu| cpu.runtime_ns.unwrap_or(0));
     let polled_ns = match facts.workload {
         MeasuringCommand::Microvm | MeasuringCommand::Osnoise => runtimes.min().unwrap_or(0),
-        // A task that sleeps counts as measured while it exists.
+        // A sleeping task counts as measured while it exists.
         MeasuringCommand::Timerlat | MeasuringCommand::Observed | MeasuringCommand::Exits => {
             span_ns
         }
     };
-    // A run that ended as planned was as long as planned. It polled for a little less: the thread
-    // began to poll later, and spent some time to hand over its gaps. A run with pauses (-r) is as
-    // long as it polled.
+    // A run that ended as planned counts with its planned length. The thread polled for a little
+    // less, because it started later and spent time on handing over gaps. A run with pauses (`-r`)
+    // counts only the time in which it polled.
     let planned_ns = match summary.finish_reason {
         Some(FinishReason::Duration) if !facts.options.pauses() => facts.options.duration_ns,
         _ => 0,
@@ -160,7 +162,8 @@ impl BudgetEvidence {
         evidence.collect()
     }
 
-    /// Returns the evidence of a CPU, or of the run if the CPU has none of its own.
+    /// Returns the evidence of a CPU. Returns the evidence of the run if the CPU has no evidence of
+    /// its own.
     pub(super) fn of(&self, cpu: Option<u32>) -> &BudgetEvidence {
         let mut cpus = self.cpus.iter();
         let found = cpu.and_then(|cpu| cpus.find(|(known, _)| *known == cpu));
@@ -177,33 +180,32 @@ impl BudgetEvidence {
         self.sample.whole.lengths.count()
     }
 
-    /// Returns the number of expiries that passed before the task could wait for them, because it
-    /// was late for an earlier one. None of them was later than that one, but how late each was is
-    /// unknown.
+    /// Returns the number of expiries that passed while the task was late for an earlier expiry. A
+    /// missed expiry was less late than the earlier expiry, but its exact lateness is unknown.
     fn missed(&self) -> u64 {
         let wakeups = self.sample.summary.wakeups.iter();
         let missed = wakeups.flat_map(|it| &it.cpus).map(|cpu| cpu.missed);
         missed.fold(0, u64::saturating_add)
     }
 
-    /// Returns the longest gap or wake-up of a CPU, or of the run for `None`. The result is `None`
-    /// if none is listed.
+    /// Returns the longest gap or wake-up of a CPU, or of the run if `cpu` is `None`. The result is
+    /// `None` if no gap or wake-up is listed.
     pub fn worst(&self, cpu: Option<u32>) -> Option<&NamedInterval> {
         let summary = &self.of(cpu).sample.summary;
         let of_wakeups = summary.wakeups.as_ref().map(|it| &it.worst);
         of_wakeups.unwrap_or(&summary.worst).first()
     }
 
-    /// Returns the odds of the percentile that is requirement number `place`: `part` of all values
-    /// may be above it. `None` if the run is too short to be cut into windows.
+    /// Returns the odds of the percentile whose requirement has the index `place`. `part` (0 to 1)
+    /// of all values may be above its limit. `None` if the run is too short to be cut into windows.
     pub(super) fn odds(&self, place: usize, limit_ns: u64, part: f64, risk: f64) -> Option<Odds> {
         let RunSample { whole, windows, .. } = &self.sample;
         let of_windows = windows.iter();
         let of_windows = of_windows.map(|it| (&it.lengths, it.above[place]));
         let windows = seen(&whole.lengths, of_windows, limit_ns);
         let in_windows: u64 = windows.iter().map(|it| it.count).sum();
-        // Values that became certain only at the end are in no window, and do not show how alike
-        // they are.
+        // Values that became certain only at the end are in no window. The windows cannot show how
+        // strongly these values depend on each other.
         if in_windows < whole.lengths.count() / 2 {
             return None;
         }
@@ -214,8 +216,8 @@ impl BudgetEvidence {
     }
 
     /// Returns the odds for the part of all microseconds in which a gap longer than `limit_ns`
-    /// begins. `None` if the run is too short to be cut into windows. `per_second` is below a million:
-    /// odds are about parts of all microseconds.
+    /// begins. `None` if the run is too short to be cut into windows. `per_second` must be below
+    /// one million.
     pub(super) fn odds_of_rate(
         &self,
         place: usize,
@@ -238,7 +240,8 @@ impl BudgetEvidence {
         let (count, above) = (us(whole.runtime_ns), whole.above[place]);
         let lost = self.coverage().lost.gaps;
         let odds = Odds::new(count, above, lost, &seen, risk)?;
-        // In a bad cell all gaps may be above the limit. A cell has as many gaps as the average.
+        // All gaps in a bad cell may be above the limit. The number of gaps in a cell is assumed to
+        // be the average number.
         let cells = self.cells() as f64;
         let gaps_of_cell = (whole.lengths.count() as f64 / cells.max(1.0)).max(1.0);
         let part = per_second * LONGEST_NS as f64 / 1e9 / gaps_of_cell;
@@ -258,7 +261,7 @@ impl BudgetEvidence {
     /// Returns how many times the longest assumed burst fits into the measured time.
     fn cells(&self) -> u64 {
         let whole = &self.sample.whole;
-        // Tasks that sleep have no runtime. They count as measured while they exist.
+        // Sleeping tasks have no runtime. A task counts as measured while it exists.
         let measured_ns = match self.facts.workload {
             MeasuringCommand::Timerlat => self.length_ns,
             _ => whole.runtime_ns,
@@ -267,8 +270,8 @@ impl BudgetEvidence {
     }
 }
 
-/// Returns a summary without the figures of its CPUs: a machine may have thousands, and each gets a
-/// copy.
+/// Returns a copy of the summary without the figures of its CPUs. The evidence of each CPU contains
+/// this copy, and a machine may have thousands of CPUs.
 fn without_cpus(summary: &Summary) -> Summary {
     let mut common = summary.clone();
     common.cpus.clear();
@@ -281,7 +284,7 @@ fn without_cpus(summary: &Summary) -> Summary {
     common
 }
 
-/// Returns a summary with the figures of one CPU of another summary.
+/// Adds the figures of one CPU from `summary` to `common`.
 fn with_cpu(mut common: Summary, summary: &Summary, cpu: u32) -> Summary {
     let of_cpu = |all: &[NamedInterval]| -> Vec<NamedInterval> {
         all.iter().filter(|it| it.cpu == cpu).cloned().collect()

@@ -5,7 +5,7 @@ use vmnoise_events::coverage::BlindSpot;
 
 use super::reason::Reason;
 
-/// Verdict on a limit, or on all limits, from good to bad.
+/// Verdict on one limit or on all limits, ordered from good to bad.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum LimitVerdict {
@@ -51,7 +51,8 @@ impl Found {
         }
     }
 
-    /// Returns that the limit is kept, unless the recording has these blind spots.
+    /// Returns that the limit is kept. If the recording has blind spots, returns that the run
+    /// cannot tell.
     pub(super) fn kept_but_for(value: f64, spots: Vec<BlindSpot>) -> Found {
         match spots.is_empty() {
             true => Found::kept(value),

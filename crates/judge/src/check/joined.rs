@@ -1,4 +1,4 @@
-//! A guest's run that is read for a budget together with its host's recording, which shows what the
+//! Evidence of a guest's run that is joined with its host's recording. The recording shows what the
 //! guest could not see.
 
 use vmnoise_events::{Event, RunFacts};
@@ -8,19 +8,20 @@ use super::evidence::{BudgetEvidence, counted, threshold_ns, window_ns};
 use crate::compare::{StreamSpan, Windows};
 use vmnoise_explain::Joiner;
 
-/// Reads a joined run while the two recordings are joined.
+/// Computes the evidence of a joined run while the two recordings are joined.
 #[derive(Debug)]
 pub struct JoinedEvidenceReader {
     facts: RunFacts,
     span_ns: u64,
     windows: Windows,
-    /// Last watermark of the guest that the windows have not reached yet, CLOCK_MONOTONIC in
-    /// nanoseconds.
+    /// Last watermark of the guest that was not yet passed to the windows, CLOCK_MONOTONIC in
+    /// nanoseconds; `None` if all watermarks were passed.
     reached_ns: Option<u64>,
 }
 
 impl JoinedEvidenceReader {
-    /// Reads this guest's run, which covers `span`, for this budget.
+    /// Creates a reader for this guest's run, which is checked against this budget. `span` is the
+    /// length of the run.
     pub fn new(guest: &RunFacts, span: StreamSpan, budget: &Budget) -> JoinedEvidenceReader {
         let windows = Windows::new(threshold_ns(guest), window_ns(span));
         JoinedEvidenceReader {
@@ -31,14 +32,15 @@ impl JoinedEvidenceReader {
         }
     }
 
-    /// Takes an event of the guest before the joiner takes it.
+    /// Adds an event of the guest. Call this before the joiner takes the event.
     pub fn guest(&mut self, event: &Event) {
         if let Event::Watermark(mono_ns) = *event {
             self.reached_ns = Some(mono_ns);
         }
     }
 
-    /// Takes the intervals that have become certain. The joiner must keep intervals.
+    /// Takes out of the joiner all intervals that no later event can change. The joiner must be set
+    /// to keep intervals.
     pub fn take(&mut self, joiner: &mut Joiner) {
         for interval in joiner.take_intervals() {
             self.windows.add(&interval);
@@ -48,7 +50,7 @@ impl JoinedEvidenceReader {
         }
     }
 
-    /// Returns the evidence after both streams have ended.
+    /// Returns the evidence. Call this after both streams have ended.
     pub fn finish(mut self, mut joiner: Joiner) -> BudgetEvidence {
         joiner.run_out();
         self.take(&mut joiner);

@@ -1,4 +1,4 @@
-//! Verdict on a run by a budget.
+//! Verdict of a budget on a run.
 
 use std::cmp::{Ordering, Reverse};
 use std::collections::BTreeMap;
@@ -15,62 +15,64 @@ use super::reason::Reason;
 use crate::bounds::Bounds;
 use crate::compare::ComparedFigure;
 
-/// Probability that a run that keeps the limits of all its estimated quantities is said to break
-/// one, or the other way round.
+/// Highest probability that chance alone causes a wrong verdict on any estimated quantity. Both
+/// errors count: a kept limit is called broken, or a broken limit is called kept.
 const RISK: f64 = 0.01;
-/// Number of culprits that are named.
+/// Largest number of culprits that a verdict names.
 const NAMED: usize = 3;
 
-/// Verdict on a run by a budget.
+/// Verdict of a budget on a run.
 #[derive(Debug, Clone, PartialEq)]
 pub struct CheckVerdict {
-    /// Worst verdict of all.
+    /// Worst of all verdicts.
     pub verdict: LimitVerdict,
-    /// Verdict on the run itself, apart from its limits.
+    /// Verdict on the run itself, without its limits.
     pub of_run: LimitVerdict,
-    /// Verdicts on the limits, in the order of the limits.
+    /// Verdicts on the limits, in the order of the budget.
     pub judgements: Vec<BudgetLimitResult>,
     /// Reasons that concern the whole run.
     pub reasons: Vec<Reason>,
-    /// Length of the run to ask for, in nanoseconds. If a percentile or a rate is open, a run of
-    /// twice this length most likely decides it. `None` if no length helps, or none is needed.
+    /// Recommended length of the run, in nanoseconds. A run of twice this length most likely
+    /// decides each undecided percentile and rate. `None` if no length helps, or none is needed.
     pub ask_for_ns: Option<u64>,
 }
 
-/// Verdict on a run by one limit.
+/// Verdict on one limit of a run.
 #[derive(Debug, Clone, PartialEq)]
 pub struct BudgetLimitResult {
-    /// Limit.
+    /// The judged limit.
     pub requirement: Requirement,
-    /// Verdict.
+    /// Verdict on this limit.
     pub verdict: LimitVerdict,
-    /// CPU that decided, which is the worst; `None` if there is one, or threads were observed.
+    /// Number of the worst CPU, which decided. `None` if the run has one CPU, or observed threads.
     pub cpu: Option<u32>,
-    /// Figure of that CPU, or of the run, in the quantity's unit; `None` if unknown.
+    /// Figure of this CPU, or of the run, in the quantity's unit; `None` if unknown.
     pub value: Option<f64>,
-    /// Why the limit is not simply kept, or what PASS assumes.
+    /// Reasons for a verdict other than a plain PASS, and the assumptions of a PASS.
     pub reasons: Vec<Reason>,
-    /// If the limit is broken: culprits that took most of the longest gap, or of the run.
+    /// If the limit is broken: the culprits that took most of the longest gap, or of the run's
+    /// time.
     pub blame: Vec<Blame>,
 }
 
 /// Culprit of a broken limit.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Blame {
-    /// Share of its time.
+    /// Share in which the culprit's time is counted.
     pub share: Share,
-    /// Name; `None` without a name.
+    /// Name of the culprit; `None` for time without a name.
     pub name: Option<Name>,
-    /// Time in nanoseconds.
+    /// Time of the culprit, in nanoseconds.
     pub ns: u64,
 }
 
 impl CheckVerdict {
-    /// Judges a run that was read for this budget.
+    /// Judges a run. The evidence must have been read for this budget.
     pub fn new(budget: &Budget, evidence: &BudgetEvidence) -> CheckVerdict {
         let estimated = budget.requirements.iter();
         let estimated = estimated.filter(|it| it.quantity.is_estimated()).count();
-        // The tests share the risk (Bonferroni). Each limit is tested on each CPU.
+        // The risk is divided by the number of tests (Bonferroni). Each limit is tested on each
+        // CPU.
         let risk = RISK / (estimated.max(1) * evidence.cpus.len().max(1)) as f64;
         let about_run = about_run(budget, evidence);
         let is_short = about_run
@@ -125,7 +127,7 @@ impl CheckVerdict {
     }
 }
 
-/// Returns the reasons that concern the run, whatever its limits are.
+/// Returns the reasons that concern the whole run, whatever its limits are.
 fn about_run(budget: &Budget, evidence: &BudgetEvidence) -> Vec<Reason> {
     let length_ns = evidence.length_ns;
     let short = budget.runtime_ns.filter(|asked_ns| length_ns < *asked_ns);
@@ -140,7 +142,7 @@ fn about_run(budget: &Budget, evidence: &BudgetEvidence) -> Vec<Reason> {
     short.into_iter().chain(blind).chain(others).collect()
 }
 
-/// Returns the blind spots that hide the answer to any question.
+/// Returns the blind spots that prevent every answer, whatever the question.
 fn blind_to_all(evidence: &BudgetEvidence) -> Vec<BlindSpot> {
     let coverage = evidence.coverage();
     let mut spots = coverage.blind_spots(Question::Often(f64::INFINITY));
@@ -149,8 +151,8 @@ fn blind_to_all(evidence: &BudgetEvidence) -> Vec<BlindSpot> {
     spots
 }
 
-/// Returns a warning if percentiles of gaps are limited without a rate: more short gaps make them
-/// smaller.
+/// Returns a warning if the budget limits a percentile of gaps but no rate. More short gaps make a
+/// percentile smaller.
 fn of_gaps(budget: &Budget, evidence: &BudgetEvidence) -> Option<Reason> {
     let is = |of: fn(&Quantity) -> bool| budget.requirements.iter().any(|it| of(&it.quantity));
     let has_percentile = is(|it| matches!(it, Quantity::Percentile(_)));
@@ -168,14 +170,16 @@ fn unseen_below(evidence: &BudgetEvidence) -> Option<Reason> {
     })
 }
 
-/// Returns the length of a run with this number of values, at the rate of this run, in nanoseconds.
+/// Returns the length of a run that has this number of values, in nanoseconds. The rate of values
+/// is that of this run. `None` if the length is unknown.
 fn length_for(evidence: &BudgetEvidence, values: u64) -> Option<u64> {
     let count = evidence.count();
     let ns = evidence.length_ns as f64 * values as f64 / count as f64;
     (count > 0 && ns < u64::MAX as f64).then_some(ns as u64)
 }
 
-/// Judges the worst CPU: a thread runs on one CPU, and gains nothing if another one is quieter.
+/// Judges each CPU, and returns the worst result. A thread runs on one CPU, so a quieter second CPU
+/// does not help.
 fn judge_worst(
     requirement: &Requirement,
     place: usize,
@@ -194,7 +198,7 @@ fn judge_worst(
         (one.verdict.cmp(&other.verdict)).then(by_value.unwrap_or(Ordering::Equal))
             == Ordering::Greater
     };
-    // Of equal verdicts the first counts.
+    // If verdicts are equal, the first one is kept.
     let worst = of_cpus.reduce(|worst, other| match is_worse(&other, &worst) {
         true => other,
         false => worst,
@@ -253,7 +257,7 @@ fn longest(requirement: &Requirement, evidence: &BudgetEvidence) -> Found {
     Found::kept_but_for(max_ns, evidence.coverage().blind_spots(question))
 }
 
-/// Judges a figure of all gaps of the run.
+/// Judges a figure of all gaps together.
 fn of_run(requirement: &Requirement, evidence: &BudgetEvidence, figure: ComparedFigure) -> Found {
     let spots = evidence.coverage().blind_spots(Question::Taken);
     match figure.of(&evidence.sample.whole) {
@@ -276,7 +280,8 @@ fn part(
     let Some(bounds) = bounds else {
         return Found::open(None, blind(spots));
     };
-    // Gaps that are longer than the runtime are damage, and prove nothing about less.
+    // If the gaps are longer than the runtime, the recording is damaged, and a smaller sum proves
+    // nothing.
     if runtime_ns == 0 || evidence.sample.whole.noise_ns > runtime_ns {
         return Found::open(None, [vec![Reason::NoRuntime], blind(spots)].concat());
     }
@@ -313,8 +318,8 @@ fn of_worst(evidence: &BudgetEvidence) -> Vec<Blame> {
     largest(blame.collect())
 }
 
-/// Returns the largest parts of the whole run that the quantity covers: by name, and without a
-/// name.
+/// Returns the culprits with the largest parts of the time that the quantity covers. Time without a
+/// name is one entry per share.
 fn of_all(evidence: &BudgetEvidence, quantity: &Quantity) -> Vec<Blame> {
     let (under, culprit) = match quantity {
         Quantity::Share(share) => (Some(*share), None),
@@ -324,7 +329,7 @@ fn of_all(evidence: &BudgetEvidence, quantity: &Quantity) -> Vec<Blame> {
     let whole = &evidence.sample.whole;
     let cpus = &evidence.sample.summary.cpus;
     let sources = cpus.iter().flat_map(|cpu| &cpu.sources);
-    // A culprit may have taken time on several CPUs.
+    // The same culprit may have taken time on several CPUs.
     let mut sums: BTreeMap<(Share, Option<&Name>), u64> = BTreeMap::new();
     if culprit.is_none() {
         for share in Share::ALL {

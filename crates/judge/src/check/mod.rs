@@ -1,9 +1,9 @@
-//! Whether a run keeps a budget, decided from its figures and their uncertainty.
+//! Decides whether a run keeps a budget, from its figures and their uncertainty.
 //!
-//! Some figures of a run are exact: its longest gap, its noise, the time of a share. The run itself
-//! decides such a limit, unless records were lost, or unexplained time could exceed the limit. A
-//! percentile or a rate is a statement about more than this run. The number of values decides it
-//! ([`odds`]).
+//! Some figures of a run are exact: its longest gap, its noise, the time of a share. An exact
+//! figure decides its limit, unless records were lost or unexplained time could exceed the limit. A
+//! percentile or a rate is a statement about future values, too. The number of values determines
+//! whether the run can decide such a limit (`odds`).
 
 mod budget;
 mod estimate;

@@ -1,4 +1,4 @@
-//! Reasons for a verdict.
+//! Reasons for a verdict on a limit or a run.
 
 use std::fmt;
 
@@ -15,43 +15,45 @@ use super::odds::ENOUGH_WINDOWS;
 pub enum Reason {
     /// The figure is above the limit.
     Above,
-    /// The figure is above its warning.
+    /// The figure is above its warning level.
     AboveWarning,
     /// There are too few values for a verdict.
     TooFew {
-        /// Number of values.
+        /// Number of values in the run.
         count: u64,
-        /// Number to ask for; `None` if a u64 cannot hold it.
+        /// Recommended number of values; `None` if a u64 cannot hold it.
         needed: Option<u64>,
     },
-    /// The run is too short to decide a rate.
+    /// The run is too short to decide about a rate.
     TooShort {
-        /// Length of the run to ask for; `None` if no length decides.
+        /// Recommended length of the run; `None` if no length decides.
         needed_ns: Option<u64>,
     },
-    /// No more values are above the limit than allowed, but the run may have missed bursts of them.
+    /// No more values are above the limit than allowed, but the run may have missed bursts.
     Unmet {
-        /// Limit of the values.
+        /// Limit for a value, in nanoseconds.
         above_ns: u64,
-        /// Number of windows of the run with such values.
+        /// Number of windows with values above the limit.
         windows: usize,
-        /// Length of a run that would have met the bursts; `None` if no length would.
+        /// Length of a run that would have contained the bursts, in nanoseconds; `None` if no
+        /// length would.
         needed_ns: Option<u64>,
     },
     /// The limit is kept under an assumption about bursts of values above it.
     Assuming {
-        /// Limit of the values.
+        /// Limit for a value, in nanoseconds.
         above_ns: u64,
-        /// Longest burst that is assumed; `None` if bursts are assumed to be as in this run.
+        /// Length of the longest assumed burst, in nanoseconds; `None` if bursts are assumed to be
+        /// as in this run.
         burst_ns: Option<u64>,
     },
-    /// A percentile of gaps shrinks if there are more short gaps.
+    /// More short gaps make a percentile of gaps smaller, so the limit says little without a rate.
     OfGaps,
     /// There was no gap and no wake-up.
     NoValues,
-    /// The measured time is 0, or shorter than its gaps.
+    /// The measured time is 0, or less than the time of all gaps.
     NoRuntime,
-    /// The run is too short to show how alike its values are.
+    /// The run is too short to show how strongly its values depend on each other.
     TooShortToCut,
     /// The run was shorter than required.
     Short {
@@ -60,25 +62,25 @@ pub enum Reason {
         /// Required length.
         asked_ns: u64,
     },
-    /// No culprit in this run has such a name.
+    /// No culprit in this run has a name that matches the pattern.
     Nobody,
-    /// The share or the culprit may have had more time.
+    /// The share or the culprit may have taken more time than counted.
     MayBe {
-        /// Upper bound, in percent of the runtime.
+        /// Upper bound of the time, in percent of the runtime.
         at_most_percent: f64,
-        /// Shares that may contain more of its time.
+        /// Shares that may contain more time of the share or the culprit.
         booked_as: Vec<Share>,
-        /// Part of this bound that is clock error, in percent of the runtime.
+        /// Part of the upper bound that is clock error, in percent of the runtime.
         clock_percent: f64,
     },
-    /// Threads of vmnoise ran on measured CPUs, and are part of the noise.
+    /// Threads of vmnoise ran on measured CPUs and are part of the noise.
     SharedCpus,
-    /// Time that the hypervisor below this machine took is not visible.
+    /// No recording shows the time that the hypervisor below this machine took.
     UnseenBelow {
         /// Time that no probe explains, in percent of the noise.
         percent: f64,
     },
-    /// The recording could not see a fact on which the answer depends.
+    /// The recording has a blind spot that hides the answer.
     #[serde(untagged)]
     Blind(BlindSpot),
 }

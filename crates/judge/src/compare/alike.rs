@@ -1,24 +1,24 @@
-//! The design effect of consecutive windows: if a process is noisy for several windows, they show
-//! only one noisy time.
+//! The design effect of consecutive windows. If a process is noisy during several windows, they
+//! show only one noisy time.
 //!
-//! Windows are modelled as a first-order autoregressive process. Its mean varies as much as that of
-//! fewer independent numbers: Bartlett, "Some aspects of the time-correlation problem", Journal of
-//! the Royal Statistical Society 98 (1935). The autocorrelation of a few numbers is too small by
-//! (1 + 3 rho) / n: Kendall, "Note on bias in the estimation of autocorrelation", Biometrika 41
-//! (1954).
+//! The model is a first-order autoregressive process. The mean of n windows varies as much as that
+//! of fewer independent windows: Bartlett, "Some aspects of the time-correlation problem", Journal
+//! of the Royal Statistical Society 98 (1935). The autocorrelation of n windows is estimated too
+//! small by (1 + 3 rho) / n: Kendall, "Note on bias in the estimation of autocorrelation",
+//! Biometrika 41 (1954).
 //!
-//! The autocorrelation is computed from ranks and from values, and the larger one counts. Ranks
-//! alone miss a run that is noisy only once: the order within the quiet windows hides it. Values
-//! alone miss all other windows if one value is huge. All figures are of the same windows, so a figure has
-//! at least the autocorrelation that a quarter of all figures exceeds.
+//! The autocorrelation is computed from ranks and from values, and the larger result is used. Ranks
+//! alone miss a run that is noisy only once: the order of the quiet windows hides it. Values alone
+//! miss all other windows if one value is huge. All figures come from the same windows. So each
+//! figure gets at least the autocorrelation that a quarter of all figures exceeds.
 
-/// Largest autocorrelation. With a larger one, all windows are of one state.
+/// Largest autocorrelation that is used. With a larger one, all windows would be in one state.
 const MOST: f64 = 0.95;
 
-/// Returns the autocorrelation of the windows of two runs, 0 to [`MOST`]. The windows of each run are
-/// in the order of time.
+/// Returns the autocorrelation of the windows of two runs, 0 to [`MOST`]. The values of each run
+/// are one per window, in the order of time.
 pub(super) fn autocorrelation(first: &[f64], second: &[f64]) -> f64 {
-    // Windows that differ by rounding alone are equal.
+    // Windows whose values differ only by rounding are equal.
     let rounded =
         |run: &[f64]| -> Vec<f64> { run.iter().map(|it| f64::from(*it as f32)).collect() };
     let (first, second) = (&rounded(first)[..], &rounded(second)[..]);
@@ -34,8 +34,8 @@ pub(super) fn common(mut autocorrelations: Vec<f64>) -> f64 {
     autocorrelations.get(place).copied().unwrap_or(0.0)
 }
 
-/// Returns the number of windows with this autocorrelation that count as one independent window: 1
-/// or more.
+/// Returns the number of windows that are equivalent to one independent window, at this
+/// autocorrelation. The result is at least 1.
 pub(super) fn alike(autocorrelation: f64) -> f64 {
     (1.0 + autocorrelation) / (1.0 - autocorrelation)
 }
@@ -48,7 +48,7 @@ fn of_runs(runs: (&[f64], &[f64])) -> f64 {
         squares += strays.iter().map(|it| it * it).sum::<f64>();
         products += strays.windows(2).map(|it| it[0] * it[1]).sum::<f64>();
     }
-    // All windows of a run are equal.
+    // The windows of each run are all equal.
     if squares <= 0.0 {
         return 0.0;
     }
@@ -57,7 +57,7 @@ fn of_runs(runs: (&[f64], &[f64])) -> f64 {
     ((found * shorter + 1.0) / (shorter - 3.0)).clamp(0.0, MOST)
 }
 
-/// Returns the rank of each number among all; equal numbers share the mean of their ranks.
+/// Returns the rank of each number among all numbers. Equal numbers get the mean of their ranks.
 fn ranks(first: &[f64], second: &[f64]) -> Vec<f64> {
     let all = [first, second].concat();
     let mut order: Vec<usize> = (0..all.len()).collect();
@@ -79,12 +79,12 @@ mod tests {
 
     const TRIES: u64 = 2_000;
     const WINDOWS: usize = 20;
-    /// Number of figures in one comparison: two runs of osnoise with all probes have about as many.
+    /// Number of figures in one comparison. Two runs of osnoise with all probes have about as many.
     const FIGURES: usize = 14;
     const ALPHA: f64 = 0.01;
 
-    /// Simulates the figures of one process, which is noisy or quiet for `dwell` windows on
-    /// average.
+    /// Simulates the figures of a process that switches between noisy and quiet. Each state lasts
+    /// `dwell` windows on average.
     fn run(random: &mut fastrand::Rng, dwell: f64) -> [Vec<f64>; FIGURES] {
         let mut figures = [(); FIGURES].map(|()| Vec::new());
         let mut is_noisy = random.bool();
@@ -98,7 +98,8 @@ mod tests {
         figures
     }
 
-    /// Returns the number of pairs of runs, of 2,000, in which some figure is different.
+    /// Returns the number of pairs of runs, out of 2,000, in which at least one figure is called
+    /// different.
     fn different(dwell: f64, factor: f64) -> u64 {
         let mut random = fastrand::Rng::with_seed(8);
         let tries = (0..TRIES).filter(|_| {
@@ -129,13 +130,14 @@ mod tests {
         for dwell in [2.0, 3.0, 5.0, 10.0] {
             let different = different(dwell, 1.0);
             println!("dwell {dwell}: {different} of {TRIES}");
-            // 2 % of 2,000 are 40, with a binomial deviation of sqrt(2,000 * 0.02 * 0.98) = 6.3;
-            // the bound is three deviations above.
+            // 2 % of 2,000 pairs are 40, with a binomial standard deviation of sqrt(2,000 * 0.02 *
+            // 0.98) = 6.3. The bound is three standard deviations above 40.
             assert!(different <= 59, "dwell {dwell}: {different}");
         }
     }
 
-    /// The test still finds a difference: independent windows that are all higher.
+    /// The test still finds that all values of the second run are higher if the windows are
+    /// independent.
     #[test]
     fn a_difference_of_independent_windows_is_found() {
         let found = different(2.0, 4.0);

@@ -1,4 +1,4 @@
-//! Whether a condition holds for a run, as far as its recording could see.
+//! Answers whether a condition holds for a run, and which blind spots prevent an answer.
 
 use vmnoise_events::coverage::{BlindSpot, HiddenKind, Question};
 
@@ -9,16 +9,17 @@ use crate::bounds::Bounds;
 /// Answer of a run to a condition.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ConditionAnswer {
-    /// Figure of the run, in its unit; `None` if unknown.
+    /// Figure of the run, in the figure's unit; `None` if unknown.
     pub value: Option<f64>,
     /// Whether the condition holds; `None` if unknown.
     pub holds: Option<bool>,
-    /// Blind spots that are the reason for an unknown answer.
+    /// Blind spots because of which the answer is unknown.
     pub blind_spots: Vec<BlindSpot>,
 }
 
 impl RunFigures {
-    /// Returns whether a condition holds that compares a figure with this limit.
+    /// Returns whether the condition `holds` for this figure. The condition compares the figure
+    /// with `limit`.
     pub fn answer(
         &self,
         figure: &ComparedFigure,
@@ -62,7 +63,8 @@ impl RunFigures {
         }
     }
 
-    /// Returns the bounds of a figure, as far as recorded.
+    /// Returns the lower and the upper bound of a figure. Both are `value` if the recording shows
+    /// no bounds.
     fn range(&self, figure: &ComparedFigure, value: f64) -> [f64; 2] {
         match (figure, &self.of) {
             (ComparedFigure::Share(share), Of::Cpus(sample)) => {
@@ -81,7 +83,7 @@ fn percent_of(sample: &RunSample, ns: u64) -> f64 {
     ns as f64 * 100.0 / sample.whole.runtime_ns.max(1) as f64
 }
 
-/// Returns the question that such a condition asks of a recording.
+/// Returns the question whose blind spots matter for a condition on this figure.
 fn question(figure: &ComparedFigure, limit: f64) -> Question {
     const ALL: u16 = 10_000;
     match figure {

@@ -1,4 +1,4 @@
-//! Exits of a run, cut into windows by the kernel's counts.
+//! Exits of a run, cut into windows. The numbers come from the kernel's own counters.
 
 use std::collections::BTreeMap;
 
@@ -9,31 +9,32 @@ use vmnoise_explain::{ExitExplainer, ExitsRun};
 use vmnoise_explain::{ExitsSummary, ReasonExits};
 use vmnoise_explain::{floor_ns, next_floor_ns};
 
-/// Exits of some time, over all selected vCPUs. The kernel counts them itself, so nothing is
+/// Exits in one window, over all selected vCPUs. The kernel counts the exits itself, so no exit is
 /// missing if the stream lost records.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub(super) struct ExitWindow {
-    /// Time from the first entry to the last of each vCPU, all together, in nanoseconds.
+    /// Sum over all vCPUs of the time from the first entry to the last, in nanoseconds.
     pub(super) span_ns: u64,
     exits: u64,
-    /// Length of all exits without the sleep that the guests asked for, in nanoseconds.
+    /// Length of all exits, in nanoseconds, without the sleep that the guests asked for.
     pub(super) noise_ns: u64,
     shares_ns: ShareMap<Option<u64>>,
     reasons: BTreeMap<Name, Reason>,
 }
 
-/// Exits for one reason.
+/// Counts of the exits for one reason.
 #[derive(Debug, Clone, PartialEq, Default)]
 struct Reason {
     count: u64,
     total_ns: u64,
     max_ns: u64,
-    /// Number of exits for each bucket of lengths, by the bucket's lower edge in nanoseconds.
+    /// Number of exits in each bucket of lengths. The key is the bucket's lower edge in
+    /// nanoseconds.
     lengths: BTreeMap<u64, u64>,
 }
 
 impl ExitWindow {
-    /// Returns all counts so far. The totals of a run were checked before, so no sum overflows.
+    /// Returns all counts up to now. The totals of a run were checked before, so no sum overflows.
     fn so_far(summary: &ExitsSummary) -> ExitWindow {
         let mut window = ExitWindow {
             shares_ns: ShareMap::from_fn(|_| Some(0)),
@@ -55,7 +56,7 @@ impl ExitWindow {
         window
     }
 
-    /// Returns the counts since `before`.
+    /// Returns the difference between these counts and the earlier counts `before`.
     fn since(&self, before: &ExitWindow) -> ExitWindow {
         let nothing = Reason::default();
         let reasons = self.reasons.iter().map(|(name, reason)| {
@@ -74,15 +75,15 @@ impl ExitWindow {
         }
     }
 
-    /// Returns the reasons of the exits.
+    /// Returns the reasons for which exits occurred.
     pub(super) fn reasons(&self) -> impl Iterator<Item = &Name> {
         self.reasons.keys()
     }
 
-    /// Returns the figure, in its unit; `None` if unknown. Without exits, their length is 0.
+    /// Returns the figure, in the figure's unit; `None` if unknown. Without exits, a length is 0.
     pub(super) fn figure(&self, figure: &ComparedFigure) -> Option<f64> {
         let has_time = self.span_ns > 0;
-        // The kernel counts while it is read, so an exit may be in only one of two sums.
+        // The kernel counts while the counters are read, so an exit may be in only one of two sums.
         let percent = |ns: u64| ns.min(self.span_ns) as f64 * 100.0 / self.span_ns as f64;
         let per_second = |count: u64| count as f64 * 1e9 / self.span_ns as f64;
         match figure {
@@ -118,8 +119,8 @@ impl Reason {
         }
     }
 
-    /// Returns the exits since `before`. The longest one is exact if it is the longest so far;
-    /// otherwise only its bucket is known.
+    /// Returns the counts of exits since `before`. The maximum is exact if these exits include the
+    /// longest exit so far. Otherwise the maximum is the upper edge of the highest bucket.
     fn since(&self, before: &Reason) -> Reason {
         let lengths = self.lengths.iter().map(|(floor_ns, count)| {
             let before = before.lengths.get(floor_ns).copied().unwrap_or(0);
@@ -152,12 +153,12 @@ impl Reason {
     }
 }
 
-/// Returns the longest length in the bucket that begins here.
+/// Returns the longest length in the bucket that begins at `floor_ns`, in nanoseconds.
 fn edge_ns(floor_ns: u64) -> u64 {
     next_floor_ns(floor_ns) - 1
 }
 
-/// Computes a sample from the events of a run over vCPUs.
+/// Computes an [`ExitSample`] from the events of a run over vCPUs.
 #[derive(Debug)]
 pub(super) struct ExitSampler {
     explainer: ExitExplainer,
@@ -170,18 +171,19 @@ pub(super) struct ExitSampler {
     windows: Vec<ExitWindow>,
 }
 
-/// Figures of a run over vCPUs for a comparison.
+/// Figures of a run over vCPUs, for a comparison.
 #[derive(Debug)]
 pub(super) struct ExitSample {
     pub(super) whole: ExitWindow,
     pub(super) windows: Vec<ExitWindow>,
-    /// Selected reasons; the others are unknown.
+    /// Filter of exit reasons. Figures of reasons that were not selected are unknown.
     pub(super) filter: ExitFilter,
     pub(super) run: ExitsRun,
 }
 
 impl ExitSample {
-    /// Returns [`ExitWindow::figure`], or `None` if the reason was not selected.
+    /// Returns the result of [`ExitWindow::figure`], or `None` if the exit's reason was not
+    /// selected.
     pub(super) fn figure(&self, window: &ExitWindow, figure: &ComparedFigure) -> Option<f64> {
         match figure {
             ComparedFigure::Reason(name, _) if !self.filter.takes_reason(name) => None,
@@ -217,8 +219,8 @@ impl ExitSampler {
         }
     }
 
-    /// Returns the sample. The last count comes after the last watermark, so it completes a window
-    /// of which more than half was over.
+    /// Returns the sample. The last counts come after the last watermark. They complete a window of
+    /// which more than half had passed.
     pub(super) fn finish(mut self) -> ExitSample {
         let half_ns = self.window_ns / 2;
         if self
@@ -236,8 +238,9 @@ impl ExitSampler {
         }
     }
 
-    /// Closes the window with the counts since the last one; returns whether it did. Without new
-    /// counts it does not: counts come once a second, and a vCPU that sleeps has none.
+    /// Closes the window with the counts since the last window. Returns whether a window was
+    /// closed. Without new counts none is closed: counts come once a second, and a sleeping vCPU
+    /// has none.
     fn close(&mut self) -> bool {
         let counted = ExitWindow::so_far(&self.explainer.exits());
         let window = counted.since(&self.counted);

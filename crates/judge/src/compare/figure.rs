@@ -1,4 +1,4 @@
-//! Figures that are compared.
+//! Figures of runs that can be compared.
 
 use std::borrow::Cow;
 
@@ -18,7 +18,7 @@ pub enum RecordingKind {
 }
 
 impl RecordingKind {
-    /// Every kind.
+    /// All kinds.
     pub const ALL: [RecordingKind; 3] = [
         RecordingKind::Gaps,
         RecordingKind::Wakeups,
@@ -36,7 +36,7 @@ impl RecordingKind {
         }
     }
 
-    /// Returns the shortest possible window, in nanoseconds.
+    /// Returns the shortest possible length of a window, in nanoseconds.
     pub const fn shortest_window_ns(self) -> u64 {
         match self {
             RecordingKind::Gaps | RecordingKind::Wakeups => 1,
@@ -45,7 +45,7 @@ impl RecordingKind {
         }
     }
 
-    /// Returns its word in results.
+    /// Returns the name of the kind in results.
     pub const fn name(self) -> &'static str {
         match self {
             RecordingKind::Gaps => "gaps",
@@ -55,50 +55,53 @@ impl RecordingKind {
     }
 }
 
-/// Figure of a run, or of a window of it.
+/// Figure of a run, or of one window of a run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ComparedFigure {
-    /// Length of all gaps, or of all exits without the sleep that the guest asked for, in percent
-    /// of the runtime.
+    /// Sum of the lengths of all gaps, in percent of the runtime. For exits: sum of their lengths,
+    /// without the sleep that the guest asked for.
     Noise,
     /// Number of gaps, per second of the runtime.
     Gaps,
-    /// Length that this number of ten thousand gaps does not exceed, in nanoseconds.
+    /// Length, in nanoseconds, that this number of every 10,000 gaps does not exceed: 9,990 for
+    /// p99.9.
     Percentile(u16),
-    /// Time of one share, in percent of the runtime.
+    /// Time of this share, in percent of the runtime.
     Share(Share),
-    /// Latency in a context that this number of ten thousand wake-ups does not exceed, in
-    /// nanoseconds from the planned expiry.
+    /// Latency from the planned expiry to this point, in nanoseconds, that this number of every
+    /// 10,000 wake-ups does not exceed.
     Latency(LatencyContext, u16),
-    /// Expiries that passed before the task could wait for them, per second of the runtime.
+    /// Number of expiries that passed before the task could wait for them, per second of the
+    /// runtime.
     Missed,
-    /// Average time of one share in a wake-up, in nanoseconds.
+    /// Average time that one share took in a wake-up, in nanoseconds.
     Delay(Share),
     /// Number of exits, per second of the vCPUs' time.
     Exits,
-    /// Figure of the exits for one reason.
+    /// Figure of the exits for the reason with this name.
     Reason(Name, OfReason),
 }
 
-/// Context in which a latency is measured.
+/// Point at which a latency ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LatencyContext {
-    /// The timer's interrupt.
+    /// The timer's interrupt arrived.
     Irq,
-    /// The task was switched in.
+    /// The scheduler switched to the task.
     Thread,
-    /// The task is in user space.
+    /// The task continued in user space.
     User,
 }
 
-/// Kind of figure of the exits for one reason.
+/// Figure that is computed from the exits for one reason.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum OfReason {
     /// Number of exits, per second of the vCPUs' time.
     Exits,
     /// Time of these exits, in percent of the vCPUs' time.
     Time,
-    /// Length that 99 % of them do not exceed, to a quarter of a power of two, in nanoseconds.
+    /// Length, in nanoseconds, that 99 % of these exits do not exceed. The error is at most a
+    /// quarter of a power of two.
     P99,
     /// Longest exit, in nanoseconds.
     Max,
@@ -140,7 +143,7 @@ impl LatencyContext {
 }
 
 impl OfReason {
-    /// All of them, in the order of results.
+    /// All kinds, in the order of results.
     pub const ALL: [OfReason; 4] = [
         OfReason::Exits,
         OfReason::Time,
@@ -148,7 +151,7 @@ impl OfReason {
         OfReason::Max,
     ];
 
-    /// Returns the word after the reason's name.
+    /// Returns the word after the reason's name in the name of a figure.
     pub const fn name(self) -> &'static str {
         match self {
             OfReason::Exits => "exits",
@@ -160,8 +163,8 @@ impl OfReason {
 }
 
 impl ComparedFigure {
-    /// Returns every figure that each recording of this kind has, in the order of results. Exits
-    /// also have those of their reasons.
+    /// Returns the figures that every recording of this kind has, in the order of results.
+    /// Recordings of exits also have the figures of each exit reason.
     pub fn all(kind: RecordingKind) -> Vec<ComparedFigure> {
         let ranks = || PERCENTILES.into_iter().map(|(rank, _)| rank);
         match kind {
@@ -188,13 +191,13 @@ impl ComparedFigure {
         }
     }
 
-    /// Returns the figures of the exits for a reason.
+    /// Returns the figures of the exits for this reason.
     pub fn of_reason(reason: &Name) -> [ComparedFigure; 4] {
         OfReason::ALL.map(|what| ComparedFigure::Reason(reason.clone(), what))
     }
 
-    /// Returns its name in results and conditions: `noise`, `p99.9`, `irq.max`, the name of a
-    /// share, `by.` and the name of a share, or the name of a reason and `.p99`.
+    /// Returns the figure's name in results and conditions: `noise`, `p99.9`, `irq.max`, the name
+    /// of a share, `by.` and the name of a share, or the name of a reason and `.p99`.
     pub fn name(&self) -> Cow<'_, str> {
         let of = |rank: u16| {
             let mut known = PERCENTILES.iter();
@@ -218,7 +221,7 @@ impl ComparedFigure {
         }
     }
 
-    /// Returns its unit.
+    /// Returns the unit of the figure.
     pub const fn unit(&self) -> Unit {
         match self {
             ComparedFigure::Noise
@@ -235,8 +238,8 @@ impl ComparedFigure {
         }
     }
 
-    /// Returns the figure of this window of CPUs, in its [`Unit`]; `None` if unknown. Without gaps,
-    /// their length is 0, which is shorter than any gap.
+    /// Returns the figure of a window of measured CPUs, in the figure's [`Unit`]; `None` if
+    /// unknown. Without gaps, a length is 0, which is shorter than any gap.
     pub fn of(&self, window: &Window) -> Option<f64> {
         let runtime_ns = window.runtime_ns;
         let of_runtime = |ns: u64| {

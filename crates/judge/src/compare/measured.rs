@@ -1,4 +1,4 @@
-//! Run that is compared, whatever it measured.
+//! Figures of a run for a comparison, for every kind of recording.
 
 use vmnoise_events::coverage::Coverage;
 use vmnoise_events::{Event, Name, RunFacts};
@@ -10,19 +10,19 @@ use super::sample::{RunSample, Sampler};
 /// Figures of a run and of its windows.
 #[derive(Debug)]
 pub struct RunFigures {
-    /// Kind of its data.
+    /// Kind of the recorded data.
     pub kind: RecordingKind,
-    /// Measured time of all CPUs or vCPUs together, in nanoseconds.
+    /// Sum of the measured time of all CPUs or vCPUs, in nanoseconds.
     pub runtime_ns: u64,
-    /// Length of all gaps, in nanoseconds; `None` if the run measures none.
+    /// Length of all gaps, in nanoseconds; `None` if the run does not measure gaps.
     pub gaps_ns: Option<u64>,
     /// Number of windows.
     pub windows: usize,
-    /// Coverage of its recording.
+    /// Coverage of the recording.
     pub coverage: Coverage,
     /// Number of lost events.
     pub lost_events: u64,
-    /// Whether the run ended in order.
+    /// Whether the run ended normally.
     pub complete: bool,
     pub(super) of: Of,
 }
@@ -34,15 +34,15 @@ pub(super) enum Of {
 }
 
 impl RunFigures {
-    /// Returns all of its figures, in the order of results. Exits for reasons that did not occur
-    /// are not among them.
+    /// Returns all figures of the run, in the order of results. Only exit reasons that occurred
+    /// have figures.
     pub fn figures(&self) -> Vec<ComparedFigure> {
         let mut figures = ComparedFigure::all(self.kind);
         figures.extend(self.reasons().flat_map(ComparedFigure::of_reason));
         figures
     }
 
-    /// Returns the reasons of its exits.
+    /// Returns the reasons of the run's exits.
     fn reasons(&self) -> impl Iterator<Item = &Name> {
         let reasons = match &self.of {
             Of::Cpus(_) => None,
@@ -51,7 +51,7 @@ impl RunFigures {
         reasons.into_iter().flatten()
     }
 
-    /// Returns a figure of the whole run, in its unit; `None` if unknown.
+    /// Returns a figure of the whole run, in the figure's unit; `None` if unknown.
     pub fn figure(&self, figure: &ComparedFigure) -> Option<f64> {
         match &self.of {
             Of::Cpus(sample) => figure.of(&sample.whole),
@@ -59,8 +59,8 @@ impl RunFigures {
         }
     }
 
-    /// Returns a figure of each window, in the order of time; `None` if it is unknown in one of
-    /// them.
+    /// Returns the figure of each window, in the order of time; `None` if the figure is unknown in
+    /// some window.
     pub fn by_window(&self, figure: &ComparedFigure) -> Option<Vec<f64>> {
         match &self.of {
             Of::Cpus(sample) => sample.windows.iter().map(|it| figure.of(it)).collect(),
@@ -72,7 +72,7 @@ impl RunFigures {
     }
 }
 
-/// Computes the figures from the events of one run.
+/// Collects the events of one run, and computes its figures.
 #[derive(Debug)]
 pub struct Measuring(By);
 
@@ -83,8 +83,8 @@ enum By {
 }
 
 impl Measuring {
-    /// Counts gaps of at least `threshold_ns`, and all wake-ups and exits, in windows of
-    /// `window_ns`. The threshold must not be below that of the run.
+    /// Starts with windows of `window_ns`. Counts gaps of at least `threshold_ns`, and all wake-ups
+    /// and exits. The threshold must be at least that of the run.
     pub fn new(facts: &RunFacts, threshold_ns: u64, window_ns: u64) -> Measuring {
         Measuring(match RecordingKind::of(facts.workload) {
             RecordingKind::Exits => By::Vcpus(Box::new(ExitSampler::new(facts, window_ns))),
@@ -95,7 +95,7 @@ impl Measuring {
         })
     }
 
-    /// Takes the next event.
+    /// Adds the next event.
     pub fn push(&mut self, event: &Event) {
         match &mut self.0 {
             By::Cpus(_, _, sampler) => sampler.push(event),
@@ -103,7 +103,7 @@ impl Measuring {
         }
     }
 
-    /// Returns the figures. Data after the last whole window are in no window.
+    /// Returns the figures. Data after the last complete window are in no window.
     pub fn finish(self) -> RunFigures {
         match self.0 {
             By::Cpus(kind, threshold_ns, sampler) => of_cpus(kind, threshold_ns, sampler.finish()),
@@ -113,7 +113,7 @@ impl Measuring {
 }
 
 fn of_cpus(kind: RecordingKind, threshold_ns: u64, mut sample: RunSample) -> RunFigures {
-    // In a window without wake-ups no task was late, but none was in time either.
+    // A window without wake-ups shows neither lateness nor punctuality, so it is dropped.
     if kind == RecordingKind::Wakeups {
         sample.windows.retain(|window| window.lengths.count() > 0);
     }
@@ -129,7 +129,7 @@ fn of_cpus(kind: RecordingKind, threshold_ns: u64, mut sample: RunSample) -> Run
     }
 }
 
-/// Returns the coverage with this threshold, if it is above the recording's own.
+/// Returns the coverage with the larger of two thresholds: this one and that of the recording.
 fn coverage_above(threshold_ns: u64, coverage: &Coverage) -> Coverage {
     Coverage {
         threshold_ns: threshold_ns.max(coverage.threshold_ns),

@@ -1,8 +1,9 @@
-//! Whether two runs differ, for each figure, and by how much.
+//! Decides for each figure whether two runs differ, and by how much.
 //!
-//! Consecutive gaps, wake-ups and exits are not independent: a noisy second causes many. So each
-//! run is cut into windows of equal length, at least [`WINDOWS`] of them. Each figure is computed
-//! for each window, and the figures of the windows are ranked.
+//! Consecutive gaps, wake-ups and exits depend on each other: a noisy second causes many. So each
+//! run is cut into windows of equal length. The shorter run gets [`WINDOWS`] windows, or fewer if
+//! windows would be too short. Each figure is computed for each window, and the test ranks the
+//! windows by their figures.
 
 mod alike;
 mod condition;

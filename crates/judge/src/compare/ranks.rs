@@ -1,31 +1,31 @@
-//! The rank test and the sizes of an effect.
+//! The rank test and two effect sizes.
 
 use super::alike::{alike, autocorrelation, common};
 use statrs::distribution::{ContinuousCDF, StudentsT};
 
-/// Comparison of two samples of numbers.
+/// Rank comparison of two samples of numbers.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Ranks {
-    /// Number of standard deviations by which the Mann-Whitney U is off, if all numbers are
-    /// independent: its normal approximation with the corrections for ties and for continuity (Mann
-    /// and Whitney 1947).
+    /// Number of standard deviations between the Mann-Whitney U and its mean, if all numbers are
+    /// independent. This is the normal approximation with corrections for ties and for continuity
+    /// (Mann and Whitney 1947).
     score: f64,
     /// Number of numbers in both samples.
     count: f64,
     /// Autocorrelation of consecutive numbers.
     autocorrelation: f64,
-    /// Cliff's delta, from -1 to 1: the probability that a number of the second sample is larger
-    /// than one of the first, minus the probability that it is smaller (Cliff 1993).
+    /// Cliff's delta, -1 to 1: the probability that a number of the second sample is larger than
+    /// one of the first, minus the probability that it is smaller (Cliff 1993).
     pub(super) delta: f64,
-    /// Hodges-Lehmann estimate of how far the second sample lies above the first: the median of all
-    /// differences (Hodges and Lehmann 1963).
+    /// Hodges-Lehmann estimate of how far the second sample lies above the first sample: the median
+    /// of all differences (Hodges and Lehmann 1963).
     pub(super) shift: f64,
 }
 
-/// Least size of a sample; fewer numbers prove nothing.
+/// Least size of a sample. Smaller samples prove nothing.
 const FEWEST: usize = 8;
 
-/// Compares samples that are in the order of time; `None` if one is too small.
+/// Compares two samples, each in the order of time. `None` if a sample is too small.
 pub(super) fn ranks(first: &[f64], second: &[f64]) -> Option<Ranks> {
     if first.len().min(second.len()) < FEWEST {
         return None;
@@ -52,26 +52,27 @@ pub(super) fn ranks(first: &[f64], second: &[f64]) -> Option<Ranks> {
     })
 }
 
-/// Returns the two-sided p of each of these figures of the same windows. It is the probability of
-/// ranks at least as uneven if both samples came from one source. Consecutive numbers that are alike
-/// count as fewer.
+/// Returns the two-sided p of each of these figures, which come from the same windows. p is the
+/// probability of ranks that are at least as uneven, if both samples have one distribution. If
+/// consecutive numbers depend on each other, their number is reduced.
 pub(super) fn p_of_all(figures: &[Ranks]) -> Vec<f64> {
     let common = common(figures.iter().map(|it| it.autocorrelation).collect());
     figures.iter().map(|it| it.p(common)).collect()
 }
 
 impl Ranks {
-    /// Returns the two-sided p with at least this autocorrelation.
+    /// Returns the two-sided p. The autocorrelation is at least `common`.
     fn p(&self, common: f64) -> f64 {
         let alike = alike(self.autocorrelation.max(common));
-        // The autocorrelation itself is known only from this number of independent numbers.
+        // The autocorrelation is an estimate from this number of independent numbers.
         let independent = self.count / alike;
         let by_chance = StudentsT::new(0.0, 1.0, (independent - 2.0).max(1.0));
         by_chance.map_or(1.0, |it| 2.0 * it.sf(self.score / alike.sqrt()))
     }
 }
 
-/// Returns how many standard deviations U is off, if all numbers are independent.
+/// Returns the number of standard deviations between U and its mean, if all numbers are
+/// independent.
 fn score(u: f64, first: &[f64], second: &[f64]) -> f64 {
     let (n, m) = (first.len() as f64, second.len() as f64);
     let mut all = [first, second].concat();
@@ -89,7 +90,7 @@ fn score(u: f64, first: &[f64], second: &[f64]) -> f64 {
     distance / variance.sqrt()
 }
 
-/// Applies Holm's correction for several tests at once (Holm 1979), in the given order.
+/// Replaces each p by its value after Holm's correction for several tests (Holm 1979).
 pub(super) fn holm(p: &mut [f64]) {
     let mut order: Vec<usize> = (0..p.len()).collect();
     order.sort_unstable_by(|a, b| p[*a].total_cmp(&p[*b]));
@@ -106,7 +107,8 @@ mod tests {
 
     use super::*;
 
-    /// Expected value: scipy 1.17, mannwhitneyu(second, first, method="asymptotic").
+    /// The expected score comes from scipy 1.17: `mannwhitneyu(second, first,
+    /// method="asymptotic")`.
     #[test]
     fn the_score_is_that_of_scipy() {
         let first = [1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0, 9.0];
@@ -119,7 +121,7 @@ mod tests {
         assert!((p - 0.029_977_338_158_499_352).abs() < 1e-6, "{p}");
     }
 
-    /// The same numbers count for less if each follows from the one before.
+    /// The same numbers are weaker evidence if each number is close to the number before it.
     #[test]
     fn numbers_that_follow_from_one_another_count_for_less() {
         let mixed = [3.0, 9.0, 1.0, 7.0, 5.0, 2.0, 8.0, 4.0, 6.0, 10.0];
@@ -131,7 +133,7 @@ mod tests {
         assert_eq!(of_mixed.delta, of_ascending.delta);
         let p = [of_mixed, of_ascending].map(|it| it.p(0.0));
         assert!(p[0] < 0.01 && p[1] > 0.1, "{p:?}");
-        // Other figures of the same windows show that these follow from one another.
+        // The autocorrelation of other figures of the same windows is used, too.
         assert!(of_mixed.p(0.9) > 0.1);
     }
 

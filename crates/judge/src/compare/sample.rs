@@ -1,4 +1,4 @@
-//! Run that is cut into windows.
+//! Samples of a run that is cut into windows.
 
 use std::collections::BTreeMap;
 
@@ -10,30 +10,30 @@ use vmnoise_explain::Lengths;
 use vmnoise_explain::PeriodLine;
 use vmnoise_explain::Summary;
 
-/// Gaps or wake-ups of some time on all measured CPUs. Each CPU's sums fit into a u64. Their total
-/// saturates, but only an invented stream is that large.
+/// Gaps or wake-ups in a part of a run, on all measured CPUs. The sums of each CPU fit into a u64.
+/// Their total saturates, but only an invented stream reaches this.
 #[derive(Debug)]
 pub struct Window {
-    /// Runtime of all workloads together, in nanoseconds.
+    /// Sum of the runtime of all workloads, in nanoseconds.
     pub runtime_ns: u64,
-    /// Length of the gaps, or of the latencies until user space, in nanoseconds.
+    /// Sum of the gaps, or of the latencies from expiry to user space, in nanoseconds.
     pub noise_ns: u64,
-    /// Longest of them, in nanoseconds; 0 if there were none.
+    /// Longest gap or latency, in nanoseconds; 0 if there is none.
     pub max_gap_ns: u64,
     pub(crate) lengths: Lengths,
-    /// Latencies of wake-ups in the timer's interrupt.
+    /// Latencies of wake-ups from the expiry to the timer's interrupt.
     pub(super) irq: Latencies,
-    /// Latencies of wake-ups when the task was switched in.
+    /// Latencies of wake-ups from the expiry to the switch to the task.
     pub(super) thread: Latencies,
-    /// Expiries that passed before a task could wait for them.
+    /// Number of expiries that passed before a task could wait for them.
     pub(super) missed: u64,
-    /// For each counted limit, number of gaps or wake-ups that are longer.
+    /// For each counted limit: number of gaps or wake-ups that exceed it.
     pub above: Vec<u64>,
     shares_ns: ShareMap<u64>,
     known: ShareMap<bool>,
 }
 
-/// Latencies of tasks in one context.
+/// Latencies of tasks up to one point of the wake-up.
 #[derive(Debug, Default)]
 pub(super) struct Latencies {
     lengths: Lengths,
@@ -46,7 +46,8 @@ impl Latencies {
         self.max_ns = self.max_ns.max(ns);
     }
 
-    /// Returns a percentile, as [`Window::length_at`] does.
+    /// Returns the latency that `rank` of every 10,000 latencies do not exceed, in nanoseconds.
+    /// `None` without latencies.
     pub(super) fn length_at(&self, rank: u16) -> Option<u64> {
         length_at(&self.lengths, self.max_ns, rank)
     }
@@ -73,18 +74,19 @@ impl Window {
         }
     }
 
-    /// Returns the time of a share, in nanoseconds; `None` if it is unknown on some CPU.
+    /// Returns the time of a share, in nanoseconds; `None` if it is unknown on at least one CPU.
     pub fn share_ns(&self, share: Share) -> Option<u64> {
         self.known[share].then_some(self.shares_ns[share])
     }
 
-    /// Returns the known time of a share, in nanoseconds, even if it is not all of it.
+    /// Returns the known time of a share, in nanoseconds. The share's full time may be longer.
     pub(crate) fn booked_ns(&self, share: Share) -> u64 {
         self.shares_ns[share]
     }
 
-    /// Returns the length that this number of ten thousand gaps, or latencies until user space,
-    /// does not exceed. It has three digits; the longest is exact. `None` without any.
+    /// Returns the length, in nanoseconds, that `rank` of every 10,000 gaps or latencies to user
+    /// space do not exceed. Three digits of the length are exact, and the maximum is exact. `None`
+    /// without gaps and latencies.
     pub(super) fn length_at(&self, rank: u16) -> Option<u64> {
         length_at(&self.lengths, self.max_gap_ns, rank)
     }
@@ -122,29 +124,29 @@ impl Window {
     }
 }
 
-/// Figures of a run for a comparison.
+/// Figures of a run and its windows, for a comparison.
 #[derive(Debug)]
 pub struct RunSample {
-    /// Whole run.
+    /// Figures of the whole run.
     pub whole: Window,
-    /// Windows, in the order of time.
+    /// Figures of the windows, in the order of time.
     pub windows: Vec<Window>,
     /// Length of each window, in nanoseconds.
     pub window_ns: u64,
-    /// Gaps of each CPU; empty unless [`Sampler::counting`] was called.
+    /// Gaps of each CPU, by its number. Empty unless [`Sampler::counting`] was called.
     pub(crate) cpus: BTreeMap<u32, Track>,
-    /// For each counted limit, number of cells with a gap above it, over all CPUs.
+    /// For each counted limit: number of cells, over all CPUs, with a gap above the limit.
     pub(crate) bad_cells: Vec<u64>,
-    /// Other facts about the run, such as losses and its end.
+    /// Other facts about the run, such as the number of lost records and the reason of its end.
     pub summary: Summary,
 }
 
-/// Gaps of a run or of one CPU, as a whole and by window.
+/// Gaps of a run or of one CPU: in total and by window.
 #[derive(Debug)]
 pub(crate) struct Track {
     pub(crate) whole: Window,
     pub(crate) windows: Vec<Window>,
-    /// For each counted limit, number of cells with a gap above it.
+    /// For each counted limit: number of cells with a gap above the limit.
     pub(crate) bad_cells: Vec<u64>,
     open: Window,
     last_bad_cells: Vec<Option<u64>>,
@@ -173,7 +175,7 @@ impl Track {
         }
     }
 
-    /// Closes the open window, and opens the next one.
+    /// Closes the open window, and opens the next one. Returns the closed window.
     fn turn<'a>(&mut self, lines: impl Iterator<Item = &'a PeriodLine>) -> Window {
         let empty = Window::empty(self.bad_cells.len());
         let mut window = std::mem::replace(&mut self.open, empty);
@@ -187,12 +189,12 @@ impl Track {
     }
 }
 
-/// Gaps that a sampler counts.
+/// Limits above which a sampler counts gaps.
 #[derive(Debug)]
 pub(crate) struct Counted {
     /// Lengths above which gaps are counted, in nanoseconds.
     pub(crate) limits_ns: Vec<u64>,
-    /// Length of a cell in nanoseconds. Gaps that begin in one cell may be one burst.
+    /// Length of a cell in nanoseconds. Gaps that begin in the same cell may be one burst.
     pub(crate) cell_ns: u64,
 }
 
@@ -203,7 +205,7 @@ impl Counted {
     };
 }
 
-/// Computes a sample from the events of one run.
+/// Computes a [`RunSample`] from the events of one run.
 #[derive(Debug)]
 pub struct Sampler {
     explainer: Explainer,
@@ -211,8 +213,8 @@ pub struct Sampler {
 }
 
 impl Sampler {
-    /// Uses gaps of at least `threshold_ns`, in windows of `window_ns`. The threshold must not be
-    /// below that of the run.
+    /// Starts with windows of `window_ns`. Gaps shorter than `threshold_ns` are ignored. The
+    /// threshold must be at least that of the run.
     pub fn new(facts: &RunFacts, threshold_ns: u64, window_ns: u64) -> Sampler {
         Sampler {
             explainer: Explainer::new(facts),
@@ -220,7 +222,8 @@ impl Sampler {
         }
     }
 
-    /// Counts these gaps, and samples each CPU separately, too. Call it before the first event.
+    /// Counts gaps above these limits, and also samples each CPU separately. Call this before the
+    /// first event.
     pub(crate) fn counting(self, counted: Counted) -> Sampler {
         Sampler {
             windows: self.windows.counting(counted),
@@ -228,7 +231,7 @@ impl Sampler {
         }
     }
 
-    /// Takes the next event.
+    /// Adds the next event.
     pub fn push(&mut self, event: &Event) {
         let Self { explainer, windows } = self;
         explainer.push(event, &mut |gap| windows.add(gap));
@@ -237,7 +240,7 @@ impl Sampler {
         }
     }
 
-    /// Returns the sample. Data after the last whole window are in no window.
+    /// Returns the sample. Data after the last complete window are in no window.
     pub fn finish(mut self) -> RunSample {
         let windows = &mut self.windows;
         self.explainer.run_out(&mut |gap| windows.add(gap));
@@ -246,10 +249,10 @@ impl Sampler {
     }
 }
 
-/// Windows of a run, while its data arrive.
+/// Windows of a run. They are filled while data arrive.
 #[derive(Debug)]
 pub(crate) struct Windows {
-    /// Shorter gaps are ignored.
+    /// Threshold in nanoseconds. Shorter gaps are ignored.
     threshold_ns: u64,
     window_ns: u64,
     /// End of the open window, CLOCK_MONOTONIC in nanoseconds; `None` before the first watermark.
@@ -261,7 +264,7 @@ pub(crate) struct Windows {
 }
 
 impl Windows {
-    /// Starts without windows, with the arguments of [`Sampler::new`].
+    /// Starts without windows. The arguments are those of [`Sampler::new`].
     pub(crate) fn new(threshold_ns: u64, window_ns: u64) -> Windows {
         Windows {
             threshold_ns,
@@ -274,7 +277,7 @@ impl Windows {
         }
     }
 
-    /// Counts these gaps, as [`Sampler::counting`] does.
+    /// Counts gaps above these limits, as [`Sampler::counting`] does.
     pub(crate) fn counting(mut self, counted: Counted) -> Windows {
         self.all = Track::new(counted.limits_ns.len());
         self.counted = counted;
@@ -282,7 +285,7 @@ impl Windows {
         self
     }
 
-    /// Takes the next gap.
+    /// Adds the next gap.
     pub(crate) fn add(&mut self, gap: &Interval) {
         if gap.dur_ns < self.threshold_ns {
             return;
@@ -294,8 +297,8 @@ impl Windows {
         }
     }
 
-    /// Takes a watermark of the stream. If it ends a window, `lines` returns the other data since
-    /// the window before.
+    /// Adds a watermark of the stream. If the watermark ends a window, calls `lines`, which returns
+    /// the other data since the end of the window before.
     pub(crate) fn reach(&mut self, mono_ns: u64, lines: impl FnOnce() -> Vec<PeriodLine>) {
         let first_end_ns = mono_ns.saturating_add(self.window_ns);
         let end_ns = *self.window_end_ns.get_or_insert(first_end_ns);
@@ -308,12 +311,12 @@ impl Windows {
         }
     }
 
-    /// Returns the sample of the run, whose last data are `lines`.
+    /// Returns the sample of the run. `lines` are the last data of the run.
     pub(crate) fn finish(mut self, lines: Vec<PeriodLine>, summary: Summary) -> RunSample {
         self.turn(&lines);
         let windows = self.all.windows.len();
         for track in self.cpus.values_mut() {
-            // Data after the last whole window are in no window.
+            // Data after the last complete window are in no window.
             track.windows.truncate(windows);
         }
         RunSample {
@@ -326,7 +329,8 @@ impl Windows {
         }
     }
 
-    /// Closes the open windows, and opens the next ones.
+    /// Closes the open windows, and opens the next ones. Returns the closed window of all CPUs
+    /// together.
     fn turn(&mut self, lines: &[PeriodLine]) -> Window {
         for line in lines.iter().filter(|_| self.is_by_cpu) {
             track_of(&mut self.cpus, line.cpu, &self.all);
@@ -339,7 +343,8 @@ impl Windows {
     }
 }
 
-/// Returns the track of a CPU. A new track has empty windows for the time before.
+/// Returns the track of a CPU. A new track gets an empty window for each window that has already
+/// ended.
 fn track_of<'a>(cpus: &'a mut BTreeMap<u32, Track>, cpu: u32, all: &Track) -> &'a mut Track {
     cpus.entry(cpu).or_insert_with(|| {
         let limits = all.bad_cells.len();

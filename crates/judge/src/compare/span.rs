@@ -1,4 +1,4 @@
-//! Measured time of a recording.
+//! Length of a recording.
 
 use vmnoise_events::Event;
 
@@ -7,7 +7,7 @@ use vmnoise_events::Event;
 pub struct StreamSpan(Option<(u64, u64)>);
 
 impl StreamSpan {
-    /// Takes the next event.
+    /// Adds the next event.
     pub fn push(&mut self, event: &Event) {
         if let Event::Watermark(mono_ns) = *event {
             let (first_ns, last_ns) = self.0.unwrap_or((mono_ns, mono_ns));
@@ -15,7 +15,7 @@ impl StreamSpan {
         }
     }
 
-    /// Returns its length in nanoseconds.
+    /// Returns the length in nanoseconds.
     pub fn ns(&self) -> u64 {
         self.0
             .map_or(0, |(first_ns, last_ns)| last_ns.saturating_sub(first_ns))

@@ -1,4 +1,4 @@
-//! Comparison of two runs.
+//! Compares all figures of two runs.
 
 use serde::Serialize;
 
@@ -6,10 +6,10 @@ use super::figure::ComparedFigure;
 use super::measured::RunFigures;
 use super::ranks::{Ranks, holm, p_of_all, ranks};
 
-/// Level of significance, for all figures of a comparison together.
+/// Level of significance of a comparison, for all its figures together.
 const ALPHA: f64 = 0.01;
 
-/// Verdict on one figure.
+/// Verdict on one figure of two runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ComparisonVerdict {
@@ -17,41 +17,42 @@ pub enum ComparisonVerdict {
     Different,
     /// The difference may be chance.
     NotShown,
-    /// A run does not know the figure, or has too few windows.
+    /// The figure is unknown in a run, or a run has too few windows.
     Untested,
 }
 
 /// Comparison of one figure of two runs.
 #[derive(Debug, Clone, PartialEq)]
 pub struct FigureRow {
-    /// Figure.
+    /// The compared figure.
     pub figure: ComparedFigure,
-    /// Value of the first run as a whole, in the figure's unit; `None` if unknown.
+    /// Value of the whole first run, in the figure's unit; `None` if unknown.
     pub first: Option<f64>,
-    /// Value of the second run, in the same way.
+    /// Value of the whole second run, in the figure's unit; `None` if unknown.
     pub second: Option<f64>,
-    /// How far the second run's windows lie above the first's: the Hodges-Lehmann estimate, in the
-    /// figure's unit.
+    /// Hodges-Lehmann estimate of how far the second run's windows lie above the first run's
+    /// windows, in the figure's unit. `None` if the figure was not tested.
     pub shift: Option<f64>,
     /// Cliff's delta, -1 to 1. It is 1 if every window of the second run lies above every window of
-    /// the first.
+    /// the first run. `None` if the figure was not tested.
     pub delta: Option<f64>,
-    /// p of the Mann-Whitney test, two-sided, with Holm's correction for all tested figures.
+    /// Two-sided p of the Mann-Whitney test, with Holm's correction for all tested figures. `None`
+    /// if the figure was not tested.
     pub p: Option<f64>,
-    /// Verdict.
+    /// Verdict on this figure.
     pub verdict: ComparisonVerdict,
 }
 
 impl FigureRow {
-    /// Whether the figure is not 0 in one of the runs.
+    /// Returns whether the figure is not 0 in at least one run.
     pub fn is_any(&self) -> bool {
         let some = |value: Option<f64>| value.is_some_and(|value| value != 0.0);
         some(self.first) || some(self.second)
     }
 }
 
-/// Compares all figures of two runs of one kind. Their windows must have one length, and their gaps
-/// one threshold.
+/// Compares all figures of two runs of one kind. Both runs must have the same length of windows and
+/// the same threshold for gaps.
 pub fn compare(first: &RunFigures, second: &RunFigures) -> Vec<FigureRow> {
     let figures = figures_of(&[first, second]).into_iter();
     let (mut rows, compared): (Vec<FigureRow>, Vec<Option<Ranks>>) =
@@ -73,8 +74,8 @@ pub fn compare(first: &RunFigures, second: &RunFigures) -> Vec<FigureRow> {
     rows
 }
 
-/// Returns every figure that one of these runs has, in the order of results. The runs must be of
-/// one kind.
+/// Returns every figure that at least one of these runs has, in the order of results. All runs must
+/// be of one kind.
 pub fn figures_of(runs: &[&RunFigures]) -> Vec<ComparedFigure> {
     let mut figures: Vec<ComparedFigure> = Vec::new();
     for figure in runs.iter().flat_map(|run| run.figures()) {
@@ -91,7 +92,7 @@ fn row(
     second: &RunFigures,
 ) -> (FigureRow, Option<Ranks>) {
     let both = first.by_window(&figure).zip(second.by_window(&figure));
-    // There is nothing to compare if the figure is 0 in all windows of both.
+    // Without a value other than 0 in both runs, there is nothing to compare.
     let both = both.filter(|(a, b)| a.iter().chain(b).any(|it| *it != 0.0));
     let ranks = both.and_then(|(a, b)| ranks(&a, &b));
     let row = FigureRow {

@@ -1,4 +1,4 @@
-//! Evidence of a run, as bounds: each figure has a least value, and a most value if that is known.
+//! Evidence about a run of a command. Each figure has a lower bound, and an upper bound if known.
 
 use vmnoise_events::coverage::{CommandCoverage, Coverage, HiddenKind, HypervisorTime, Question};
 use vmnoise_events::{FamilyLongest, FamilyLook, FamilyTaken, Share};
@@ -8,28 +8,28 @@ use vmnoise_events::{FamilyLongest, FamilyLook, FamilyTaken, Share};
 pub struct Range {
     /// Lower bound.
     pub least: u64,
-    /// Upper bound; `None` if unseen time may be of any length.
+    /// Upper bound; `None` if unseen time may have any length.
     pub most: Option<u64>,
 }
 
-/// Time that a hypervisor below this machine takes in addition to steal time.
+/// Time that a hypervisor below this machine takes, and that the steal clock does not count.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum HypervisorRate {
-    /// There is no hypervisor.
+    /// No hypervisor is below this machine.
     Nothing,
-    /// It was not measured.
+    /// The hypervisor's time was not measured.
     Unmeasured,
-    /// It was measured before the run.
+    /// The hypervisor's time was measured before the run.
     Measured {
-        /// Rate, in millionths of the time.
+        /// Rate, in millionths of the runtime.
         ppm: u64,
-        /// Longest gap, in ns.
+        /// Longest time that the hypervisor took without a break, in ns.
         longest_ns: u64,
     },
 }
 
 impl HypervisorRate {
-    /// Returns the time taken from threads that ran for `ran_ns`.
+    /// Returns the time that the hypervisor took from threads that ran for `ran_ns`.
     fn time(self, ran_ns: u64) -> HypervisorTime {
         match self {
             HypervisorRate::Nothing => HypervisorTime::Nothing,
@@ -49,26 +49,27 @@ impl HypervisorRate {
     }
 }
 
-/// Evidence for a verdict.
+/// Evidence for a verdict on a run of a command.
 #[derive(Debug, Clone, PartialEq)]
 pub struct FitnessEvidence {
-    /// Time taken from the threads of the command, in ns over all of them.
+    /// Sum of the time taken from all threads of the command, in ns.
     pub taken_ns: Range,
-    /// Time taken from the thread that lost most, in ns. Other threads may have waited for it.
+    /// Time taken from the thread that lost the most time, in ns. Other threads may have waited for
+    /// this thread.
     pub worst_thread_ns: Range,
     /// Length of the run, in ns.
     pub wall_ns: u64,
     /// Longest time taken without a break, in ns.
     pub longest_ns: Range,
-    /// Time to which the noise refers, in ns: the run's length, or the time for which its threads
-    /// could run together, without waits for one another, if that is more.
+    /// Time of which the noise is a part, in ns: the time for which all threads could run, without
+    /// waits for each other. At least the length of the run.
     pub of_ns: u64,
-    /// Coverage of the threads.
+    /// Coverage of the command's threads by the events.
     pub coverage: Coverage,
 }
 
 impl FitnessEvidence {
-    /// Returns the evidence from the traced events of a run of this length.
+    /// Returns the evidence from the traced events of a run that took `wall_ns`.
     pub fn traced(
         look: &FamilyLook,
         wall_ns: u64,
@@ -80,8 +81,8 @@ impl FitnessEvidence {
         let beyond_steal = hypervisor.time(books.ran_ns);
         let waits = look.waits;
         let missed = look.unpaired + look.missed;
-        // If the kernel counts longer waits than the events show, these waits may have been for
-        // others.
+        // If the kernel counts longer waits than the events show, threads of other programs may
+        // have run during the rest.
         let unshown_ns = match missed {
             0 => 0,
             _ => books.unshown_ns,
@@ -108,11 +109,11 @@ impl FitnessEvidence {
             is_bounded.then_some(ns.saturating_add(doubt_ns).saturating_add(beyond_ns))
         };
         let beyond_ns = measured_ns(beyond_steal);
-        // One thread does not run for longer than the run.
+        // One thread runs for no longer than the run takes.
         let beyond_of_one_ns = beyond_ns.min(measured_ns(hypervisor.time(wall_ns)));
         FitnessEvidence {
-            // A turn that was not seen completely may have been a turn of the command's own
-            // threads.
+            // If the events do not show which thread ran while the command waited, this thread may
+            // be one of the command's own.
             taken_ns: Range {
                 least: taken_ns - waits.unnamed_ns.min(books.waited_ns),
                 most: most(taken_ns, beyond_ns),
@@ -131,8 +132,9 @@ impl FitnessEvidence {
         }
     }
 
-    /// Returns the noise in millionths, rounded down and up: of all threads' time, or of the thread
-    /// that lost most, if that is more.
+    /// Returns the lower bound (rounded down) and the upper bound (rounded up) of the noise, in
+    /// millionths. Computes the noise over all threads together, and for the thread that lost the
+    /// most time. Returns the larger result.
     pub fn noise_ppm(&self) -> Range {
         let all = in_millionths(self.taken_ns, self.of_ns);
         let one = in_millionths(self.worst_thread_ns, self.wall_ns);
@@ -143,8 +145,7 @@ impl FitnessEvidence {
     }
 }
 
-/// Returns a time as millionths of another. The lower bound is rounded down, and the upper bound
-/// up.
+/// Returns `taken_ns` in millionths of `of_ns`. Rounds the lower bound down and the upper bound up.
 fn in_millionths(taken_ns: Range, of_ns: u64) -> Range {
     let of_ns = u128::from(of_ns.max(1));
     let ppm = |ns: u64| u128::from(ns) * 1_000_000;
@@ -155,10 +156,10 @@ fn in_millionths(taken_ns: Range, of_ns: u64) -> Range {
     }
 }
 
-/// Returns the longest time that was certainly taken without a break, and the longest that may have
-/// been.
+/// Returns two lengths in ns: the longest time that was certainly taken without a break, and the
+/// longest that may have been taken without a break.
 fn longest_ns(look: &FamilyLook) -> (u64, u64) {
-    // The steal clock may have advanced in several pieces since its last reading.
+    // Several pieces may have been added to the steal clock since it was last read.
     let is_surely_one = |it: &&FamilyLongest| it.taken != FamilyTaken::Steal;
     let sure = look.longest.iter().filter(is_surely_one).map(|it| it.ns);
     let all = look.longest.iter().map(|it| it.ns);
@@ -246,7 +247,7 @@ mod tests {
         );
     }
 
-    /// A steal clock does not show the time that a hypervisor takes for exits and its own
+    /// A steal clock does not count the time that a hypervisor takes for exits and for its own
     /// interrupts.
     #[test]
     fn in_a_guest_no_run_is_fit_without_a_measurement() {
@@ -257,7 +258,7 @@ mod tests {
             (None, None)
         );
         assert_eq!(hidden(&unmeasured), 1);
-        // 2 % of 4,000 ns.
+        // 2 % of 4,000 ns are 80 ns.
         let (ppm, longest_ns) = (20_000, 30);
         let measured = of(HypervisorRate::Measured { ppm, longest_ns });
         assert_eq!(
@@ -285,12 +286,12 @@ mod tests {
         assert_eq!((noise.least, noise.most), (600_000, Some(600_000)));
         look.most_of_ended_ns = 100;
         let evidence = FitnessEvidence::traced(&look, 10_000, true, true, HypervisorRate::Nothing);
-        // 0.94 % of all threads' time, but 1 % of one thread's.
+        // All threads together lose 0.94 %, but one thread loses 1 %.
         assert_eq!(evidence.noise_ppm().least, 10_000);
     }
 
-    /// An interrupt, the soft interrupt after it, and the wait after that are one time without the
-    /// CPU.
+    /// An interrupt, the following soft interrupt and the following wait are one piece of time
+    /// without the CPU.
     #[test]
     fn time_taken_without_a_break_is_one_piece() {
         let mut look = look();
@@ -312,7 +313,8 @@ mod tests {
         assert_eq!(evidence.of_ns, 4_500);
     }
 
-    /// If more threads than CPUs wait for one another, the taken part does not become smaller.
+    /// If threads wait for each other because there are more threads than CPUs, the noise does not
+    /// become smaller.
     #[test]
     fn a_longer_queue_of_its_own_makes_no_run_fitter() {
         let mut longer = look();

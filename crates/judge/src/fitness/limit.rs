@@ -1,16 +1,16 @@
-//! Limits on a run.
+//! Limits on a run of a command.
 
-/// Figure that can be limited.
+/// Figure of a run that can be limited.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LimitedFigure {
-    /// Time taken, in millionths of the run.
+    /// Time taken, in millionths of the time for which the threads could run.
     Noise,
     /// Longest time taken without a break, in ns.
     Max,
 }
 
 impl LimitedFigure {
-    /// Returns its name.
+    /// Returns the name of the figure.
     pub const fn name(self) -> &'static str {
         match self {
             LimitedFigure::Noise => "noise",
@@ -19,11 +19,11 @@ impl LimitedFigure {
     }
 }
 
-/// Limit on a figure.
+/// Limit on a figure of a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct FitnessLimit {
-    /// Figure.
+    /// The limited figure.
     pub figure: LimitedFigure,
-    /// Value below which the figure must stay, in its unit.
+    /// Value below which the figure must stay, in the figure's unit.
     pub below: u64,
 }

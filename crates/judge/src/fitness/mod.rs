@@ -1,4 +1,5 @@
-//! Whether a run of a command was disturbed too much to be compared with others. Pure.
+//! Decides whether a run of a command was disturbed too much to be compared with other runs. Does
+//! no I/O.
 
 mod evidence;
 mod limit;

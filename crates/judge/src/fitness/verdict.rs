@@ -1,4 +1,4 @@
-//! Verdict on a run: fit, unfit, or unknown.
+//! Verdict on a run of a command: fit, unfit, or unknown.
 
 use serde::Serialize;
 
@@ -8,31 +8,31 @@ use super::{FitnessEvidence, FitnessLimit, LimitedFigure, Range};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Fitness {
-    /// The figure is below its limit, whatever was not seen.
+    /// The figure is below its limit, even if all unseen time is added.
     Fit,
-    /// The figure is not below its limit, whatever was not seen.
+    /// The figure is not below its limit, even without the unseen time.
     Unfit,
-    /// The verdict depends on what was not seen.
+    /// The verdict depends on unseen time.
     CannotTell,
 }
 
-/// Verdict on a limit.
+/// Verdict on one limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct FitnessLimitResult {
-    /// Limit.
+    /// The judged limit.
     pub limit: FitnessLimit,
-    /// Figure of the run, in the unit of the limit.
+    /// Bounds of the run's figure, in the unit of the limit.
     pub has: Range,
-    /// Verdict.
+    /// Verdict on this limit.
     pub verdict: Fitness,
 }
 
-/// Verdict on a run.
+/// Verdict on a run and on each of its limits.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FitnessVerdict {
-    /// Unfit if one limit is broken; fit if all limits are kept.
+    /// Unfit if a limit is broken; fit if all limits are kept.
     pub verdict: Fitness,
-    /// Verdicts on its limits.
+    /// Verdicts on the limits.
     pub judgements: Vec<FitnessLimitResult>,
 }
 

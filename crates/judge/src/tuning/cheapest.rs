@@ -1,13 +1,13 @@
-//! Choice of the setting that costs least, if differences may be chance.
+//! Choice of the cheapest setting, although differences may be chance.
 
 use statrs::distribution::{ContinuousCDF, StudentsT};
 
-/// Returns the index of the setting to choose, from the costs of each setting by window; `None`
-/// without settings.
+/// Returns the index of the cheapest setting; `None` without settings. `costs` has the costs of
+/// each setting, one for each window.
 ///
-/// A later setting replaces an earlier one only if it was cheaper beyond chance. The test is
-/// Student's t, over the differences of windows that saw the same machine. The probability that any
-/// choice is wrong is at most `risk`.
+/// A later setting replaces an earlier one only if its advantage is larger than chance explains.
+/// The test is Student's t-test over the differences between windows that were measured at about
+/// the same time. The probability of any wrong choice is at most `risk`.
 pub fn cheapest(costs: &[&[f64]], risk: f64) -> Option<usize> {
     let tests = costs.len().saturating_sub(1).max(1);
     let mut chosen = 0;
@@ -47,7 +47,7 @@ mod tests {
         let (first, second) = ([10.0, 12.0, 11.0, 14.0], [9.9, 12.4, 10.2, 13.9]);
         assert_eq!(cheapest(&[&first, &second], 0.01), Some(0));
         assert_eq!(cheapest(&[&second, &first], 0.01), Some(0));
-        // One window shows nothing about chance.
+        // One window does not show how much costs vary by chance.
         assert_eq!(cheapest(&[&[10.0], &[1.0]], 0.01), Some(0));
         assert_eq!(cheapest(&[&[10.0, 10.0], &[10.0, 10.0]], 0.01), Some(0));
     }

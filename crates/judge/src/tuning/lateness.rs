@@ -1,4 +1,4 @@
-//! Lateness of the timers of one setting, and whether it keeps a goal.
+//! Lateness of the timers under one setting, and whether the setting keeps a goal.
 
 use serde::Serialize;
 use vmnoise_events::coverage::{Coverage, Question};
@@ -9,11 +9,11 @@ use crate::check::odds::{Decision, Odds, seen};
 /// Goal for the lateness of timers.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Goal {
-    /// Largest lateness, in ns.
+    /// Largest lateness that the goal allows, in ns.
     pub limit_ns: u64,
-    /// Part of all timers (0 to 1) that may be later.
+    /// Part of all timers (0 to 1) that may exceed the limit.
     pub above: f64,
-    /// Highest probability that a decision is wrong by chance (0 to 1).
+    /// Highest probability (0 to 1) that chance causes a wrong decision.
     pub risk: f64,
 }
 
@@ -25,7 +25,7 @@ pub enum Keeps {
     Yes,
     /// The goal is not kept.
     No,
-    /// Both are possible: too few timers were seen.
+    /// Undecided: too few timers were seen.
     Open {
         /// Number of timers that most likely decides; `None` if unknown.
         needed: Option<u64>,
@@ -40,7 +40,7 @@ pub struct Lateness {
 }
 
 impl Lateness {
-    /// Adds the next window: pairs of a lateness in ns and the number of timers that were so late.
+    /// Adds the next window: pairs of a lateness in ns and the number of timers with this lateness.
     pub fn push(&mut self, window: Vec<(u64, u64)>) {
         for &(late_ns, count) in &window {
             self.whole.record_n(late_ns, count);
@@ -53,16 +53,16 @@ impl Lateness {
         self.whole.count()
     }
 
-    /// Returns the lateness that this part of all timers (0 to 1) did not exceed, in ns, to three
-    /// digits; `None` without timers.
+    /// Returns the lateness, in ns, that `part` (0 to 1) of all timers did not exceed. Three digits
+    /// are exact. `None` without timers.
     pub fn at(&self, part: f64) -> Option<u64> {
         let [late_ns] = self.whole.at_quantiles([part]);
         (self.count() > 0).then_some(late_ns)
     }
 
-    /// Returns whether the setting keeps the goal. The timers of a noisy moment are evidence of
-    /// only that moment, so they count for less if windows differ. Blind spots prevent that a goal
-    /// is kept.
+    /// Returns whether the setting keeps the goal. Timers in a noisy moment are evidence of only
+    /// that moment, so the number of timers is reduced if windows differ. Blind spots prevent
+    /// [`Keeps::Yes`].
     pub fn keeps(&self, goal: &Goal, coverage: &Coverage) -> Keeps {
         let windows = self.windows.iter().map(|counts| {
             let mut lengths = Lengths::default();
@@ -120,7 +120,7 @@ mod tests {
         Coverage::of_workload(MeasuringCommand::Timerlat)
     }
 
-    /// Returns ten windows with these numbers of timers in time and late.
+    /// Returns ten windows. Each has `in_time` punctual timers and `late` late timers.
     fn windows(in_time: u64, late: u64) -> Lateness {
         let mut lateness = Lateness::default();
         for _ in 0..10 {
@@ -133,11 +133,11 @@ mod tests {
     fn a_goal_is_kept_broken_or_open_by_how_much_was_seen() {
         assert_eq!(windows(1_000, 0).keeps(&GOAL, &whole()), Keeps::Yes);
         assert_eq!(windows(950, 50).keeps(&GOAL, &whole()), Keeps::No);
-        // None of 100 timers is late. If one in 100 is late on average, that is as likely as not.
+        // None of 100 timers is late. This is likely even if one timer in 100 is late on average.
         let Keeps::Open { needed } = windows(10, 0).keeps(&GOAL, &whole()) else {
             panic!("{:?}", windows(10, 0).keeps(&GOAL, &whole()));
         };
-        // 0.99^n = 0.01 gives n = 459. So few are enough only if no timer is ever late.
+        // 0.99^n = 0.01 gives n = 459. This number is enough only if no timer is ever late.
         assert!(needed.unwrap() > 459, "{needed:?}");
         assert_eq!(
             Lateness::default().keeps(&GOAL, &whole()),
@@ -156,8 +156,8 @@ mod tests {
         assert_eq!(Lateness::default().at(0.5), None);
     }
 
-    /// The same number of timers is late, but all in one window: this is evidence of one bad
-    /// moment.
+    /// The same number of timers is late, but all of them in one window. This is evidence of only
+    /// one bad moment.
     #[test]
     fn one_bad_moment_is_no_proof() {
         let mut lateness = Lateness::default();
@@ -171,8 +171,8 @@ mod tests {
         ));
     }
 
-    /// If the sums contradict one another, any timer may be missing. Timers that were too late stay
-    /// too late.
+    /// If sums of the recording contradict each other, any timer may be missing. A broken goal
+    /// stays broken.
     #[test]
     fn what_could_not_be_seen_keeps_no_goal() {
         let blind = Coverage {

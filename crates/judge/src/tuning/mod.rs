@@ -1,5 +1,5 @@
-//! Choice of the cheapest of several settings that keep a goal. Each is measured in windows, in
-//! turn, so that the n-th windows of all settings see the same machine.
+//! Choice of the cheapest of several settings that keep a goal. The settings are measured in turn,
+//! one window each. So the windows with the same number show the same state of the machine.
 
 mod cheapest;
 mod lateness;

@@ -1,4 +1,4 @@
-//! Cells of an emulated host without a guest, or with vmnoise's own guest, which the host measures.
+//! Runs cells of an emulated host. The host is measured itself, or it measures vmnoise's own guest.
 
 use anyhow::Result;
 use vmnoise_labs::bed::{self, Lab};

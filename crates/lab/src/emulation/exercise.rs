@@ -1,5 +1,5 @@
-//! Cells of an emulated host with vmnoise's own guest, which exits on purpose while the host
-//! records each exit.
+//! Runs cells of an emulated host with vmnoise's own guest. The guest makes exits on purpose, and
+//! the host records each of them.
 
 use anyhow::{Context, Result, ensure};
 use vmnoise_labs::bed::inside::is_beside;

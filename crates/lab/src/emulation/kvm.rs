@@ -1,4 +1,4 @@
-//! Cells of an emulated host with a guest of KVM; the host records the guest's exits.
+//! Runs cells of an emulated host with a guest of KVM. The host records the guest's exits.
 
 use anyhow::{Context, Result};
 use vmnoise_labs::bed::inside::outputs;
@@ -8,10 +8,10 @@ use vmnoise_labs::lab_program;
 use crate::measuring::{self, Brought, Job, image, on};
 use crate::scenario::{Cell, Load, Measure, Tuning};
 
-/// Path of the host's recording in the machine.
+/// Path of the host's recording in the emulated machine.
 const HOST: &str = "/tmp/host.vmn";
-/// Times for which the guest sleeps before and after it measures; in virtual time sleeping takes no
-/// time.
+/// Times for which the guest sleeps before and after its measurements, in milliseconds. In virtual
+/// time, sleep takes no real time.
 const SLEEPS_MS: [u32; 2] = [200, 5000];
 
 pub(super) fn run(job: Job<'_>) -> Result<Brought> {
@@ -87,7 +87,7 @@ fn on_host(cell: &Cell, measure: &Measure, in_guest: usize) -> Vec<String> {
     );
     let files: Vec<String> = measuring::inside(cell, measure).collect();
     let mut commands = vec![vmm, "lab-guest told 1".to_owned()];
-    // The guest is stopped until its host records.
+    // The host stops the guest until its recorder runs.
     if cell.load == Load::Network {
         commands.extend(measuring::load(cell));
     }

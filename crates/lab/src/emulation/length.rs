@@ -1,4 +1,4 @@
-//! Time that emulated machines take, and how many run in parallel.
+//! Estimates how long emulated cells take, and how many can run in parallel.
 
 use std::num::NonZero;
 use std::thread::available_parallelism;
@@ -6,17 +6,17 @@ use std::time::Duration;
 
 use crate::scenario::{Cell, GuestType, Hypervisor, Measure};
 
-/// Memory of the largest machine that QEMU emulates.
+/// Memory that QEMU needs for the largest emulated machine, in MiB.
 const MEMORY_MIB: u64 = 2_300;
 
-/// Returns how many cells run in parallel: each keeps one CPU busy.
+/// Returns the number of cells that run in parallel. Each cell needs one CPU, and memory.
 pub fn jobs() -> usize {
     let cpus = available_parallelism().map_or(1, NonZero::get);
     let memory = free_mib().map_or(cpus, |mib| (mib / MEMORY_MIB) as usize);
     cpus.min(memory).max(1)
 }
 
-/// Reads `MemAvailable` of /proc/meminfo (proc(5)).
+/// Returns the available memory in MiB: `MemAvailable` in /proc/meminfo (proc(5)).
 fn free_mib() -> Option<u64> {
     let text = std::fs::read_to_string("/proc/meminfo").ok()?;
     let mut lines = text.lines();
@@ -25,7 +25,8 @@ fn free_mib() -> Option<u64> {
     Some(kib / 1024)
 }
 
-/// Returns why this cell takes too long, if so: a machine above its limit would count as hung.
+/// Returns a reason if this cell would take too long; otherwise `None`. A machine that runs longer
+/// than its time limit would be stopped as hung.
 pub(super) fn too_long(cell: &Cell, measure: &Measure) -> Option<&'static str> {
     let most = match cell.hypervisor {
         Hypervisor::Bare | Hypervisor::Microvm => 200,
@@ -37,7 +38,7 @@ pub(super) fn too_long(cell: &Cell, measure: &Measure) -> Option<&'static str> {
         .then_some("it exceeds the time limit of an emulated machine: lower `duration` or `repeat`")
 }
 
-/// Returns an estimate of the time for a cell, based on the machines of docs/labs.md.
+/// Estimates the time for a cell from the times in docs/labs.md.
 pub fn takes(cell: &Cell, measure: &Measure) -> Duration {
     let boot_s = match (cell.hypervisor, cell.guest_type) {
         (Hypervisor::Bare | Hypervisor::Microvm, _) => 15,
@@ -45,12 +46,12 @@ pub fn takes(cell: &Cell, measure: &Measure) -> Duration {
         (Hypervisor::Xen, Some(GuestType::Hvm)) => 110,
         (Hypervisor::Xen | Hypervisor::Dom0, _) => 60,
     };
-    // Time for one second of a guest whose host records every exit, including the transfer of the
-    // recording.
+    // Real time, in seconds, for each second that a guest measures. It includes recording every
+    // exit, and copying the recording.
     let a_second_s = match cell.hypervisor {
         Hypervisor::Kvm => 250,
         Hypervisor::Bare | Hypervisor::Xen | Hypervisor::Dom0 => 120,
-        // The guest makes three exits every 10 us, each of which is recorded.
+        // The guest makes three exits every 10 us, and each of them is recorded.
         Hypervisor::Microvm => 400,
     };
     let measured_s = measure.duration.ns() * u64::from(measure.repeat) * a_second_s / 1_000_000_000;

@@ -1,5 +1,5 @@
-//! Cells in emulation: the kernels boot in QEMU on any machine, in virtual time, and the same seed
-//! gives the same run.
+//! Runs cells in emulation. The kernels boot in QEMU, on any machine and in virtual time. The same
+//! seed gives the same run.
 
 mod bare;
 mod exercise;
@@ -17,11 +17,11 @@ use crate::scenario::{Cell, CellKernel, CellWorkload, GuestType, Hypervisor};
 pub use length::{jobs, takes};
 pub use refusal::refusal;
 
-/// Boots a cell and makes all its repetitions, unless the user ends the run earlier.
+/// Boots the machines of a cell and makes all its repetitions. The user may end the run earlier.
 ///
 /// # Errors
-/// If the machine cannot be started or does not finish; the error has the last step and the end of
-/// the console.
+/// If a machine cannot be started, or does not finish. The error contains the last step that
+/// finished, and the end of the console.
 pub fn run(job: Job<'_>) -> Result<Brought> {
     match job.cell.hypervisor {
         Hypervisor::Microvm if job.cell.workload == CellWorkload::Exercise => exercise::run(job),
@@ -31,8 +31,8 @@ pub fn run(job: Job<'_>) -> Result<Brought> {
     }
 }
 
-/// Returns the length of an instruction in a cell, in nanoseconds. Cells with different lengths
-/// cannot be compared.
+/// Returns the virtual time of one instruction in a cell, in nanoseconds. Cells with different
+/// values cannot be compared.
 pub fn ns_an_instruction(cell: &Cell) -> u32 {
     match cell.guest_type {
         Some(GuestType::Pv | GuestType::Pvh) => 4,
@@ -40,7 +40,7 @@ pub fn ns_an_instruction(cell: &Cell) -> u32 {
     }
 }
 
-/// Returns the parts of the cell's machine.
+/// Returns the kernels and programs that the cell's machines need.
 pub fn parts(cell: &Cell) -> Vec<BedPart> {
     let is_xen = matches!(cell.hypervisor, Hypervisor::Xen | Hypervisor::Dom0);
     let of_host = match is_xen {
@@ -51,7 +51,7 @@ pub fn parts(cell: &Cell) -> Vec<BedPart> {
         BedPart::Emulator,
         BedPart::Kernel(image(cell.host_kernel, of_host)),
     ];
-    // Xen is always booted with a guest, even if Dom0 is measured.
+    // Xen is always booted with a guest, even for cells that measure Dom0.
     let guest = cell.guest_kernel.or(is_xen.then_some(CellKernel::Ordinary));
     parts.extend(guest.map(|kernel| BedPart::Kernel(image(kernel, bed::DebianKernel::Cloud))));
     parts.extend(is_xen.then_some(BedPart::Xen));

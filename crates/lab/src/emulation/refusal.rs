@@ -1,4 +1,5 @@
-//! Limits of the emulated machines and of the measuring programs.
+//! Reasons why a cell cannot run in emulation: limits of the emulated machines and of the measuring
+//! programs.
 
 use super::length;
 use crate::measuring;
@@ -6,7 +7,7 @@ use crate::scenario::{
     Cell, CellKernel, CellWorkload, GuestType, Hypervisor, Load, Measure, Tuning,
 };
 
-/// Returns why this cell cannot run in emulation, if so.
+/// Returns the reason why this cell cannot run in emulation; `None` if it can.
 pub fn refusal(cell: &Cell, measure: &Measure) -> Option<&'static str> {
     of_workload(cell, measure)
         .or_else(|| of_kernels(cell))
@@ -15,7 +16,8 @@ pub fn refusal(cell: &Cell, measure: &Measure) -> Option<&'static str> {
         .or_else(|| length::too_long(cell, measure))
 }
 
-/// The program that starts a guest looks for it every 5 ms, so a shorter guest may be missed.
+/// Shortest measurement of a guest, in nanoseconds. Every 5 ms, a program checks whether the guest
+/// runs. The program may miss a shorter measurement.
 const SHORTEST_NS: u64 = 20_000_000;
 
 fn of_workload(cell: &Cell, measure: &Measure) -> Option<&'static str> {

@@ -1,4 +1,4 @@
-//! Cells of an emulated Xen: a guest, and Dom0.
+//! Runs cells of an emulated Xen. A cell measures either a guest or Dom0.
 
 use anyhow::{Context, Result};
 use vmnoise_labs::bed::{self, XenLab, XenReport};
@@ -8,7 +8,7 @@ use crate::measuring::{self, Brought, Job, image, on};
 use crate::printed;
 use crate::scenario::{Cell, CellKernel, GuestType, Hypervisor, Measure, Tuning};
 
-/// Command with which Dom0 sleeps until the guest is up.
+/// Command with which Dom0 waits until the guest has booted.
 const UNTIL_THERE: &str = "lab-xen told 1";
 
 pub(super) fn run(job: Job<'_>) -> Result<Brought> {
@@ -53,8 +53,8 @@ pub(super) fn run(job: Job<'_>) -> Result<Brought> {
     })
 }
 
-/// Returns the recordings. Fails if Dom0 could not set up the load or a priority, since the cell
-/// would then measure something else.
+/// Returns the recordings. Fails if Dom0 could not start the load or set a priority, because the
+/// cell would then measure another system.
 fn recordings(
     cell: &Cell,
     measure: &Measure,
@@ -72,7 +72,8 @@ fn recordings(
 
 fn lab(cell: &Cell) -> Result<XenLab> {
     let lab = match cell.guest_type {
-        // Dom0 is measured after this guest has ended, with the clock of a host without Xen.
+        // This guest is not measured. Dom0 is measured after the guest has ended, in the virtual
+        // time of a host without Xen.
         None => XenLab::pv().virtual_time(0),
         Some(GuestType::Pv) => XenLab::pv(),
         Some(GuestType::Pvh) => XenLab::pvh(),
@@ -110,12 +111,13 @@ mod tests {
         }
     }
 
-    /// Returns the recordings of a guest that measures once.
+    /// Returns the recordings of a guest that measures once. `set_up` is the output of Dom0's
+    /// commands.
     fn recordings_where(set_up: CommandOutput) -> Result<Vec<(String, Vec<u8>)>> {
         let text = library::text("xen-priority-inversion").unwrap();
         let scenario = Scenario::parse(text).unwrap();
         let report = XenReport {
-            // The guest measured, and its recording is empty.
+            // The guest's measurement succeeds with an empty recording.
             guest: vec![ended(0, ""), ended(0, "00")],
             guest_console: String::new(),
             dom0: LabReport {

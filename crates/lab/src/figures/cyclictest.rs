@@ -1,4 +1,4 @@
-//! Figures of a run of cyclictest, which reports latencies but not their causes.
+//! Reads the figures of a run of cyclictest, which measures latencies but not their causes.
 
 use std::path::Path;
 
@@ -7,11 +7,11 @@ use serde::Deserialize;
 
 use super::RepetitionFigures;
 
-/// Fields that are read of cyclictest's JSON (rt-tests, file_version 1).
+/// Fields of cyclictest's JSON that are read (rt-tests, file_version 1).
 #[derive(Debug, Deserialize)]
 struct Document {
     sysinfo: Machine,
-    /// Whether lengths are in nanoseconds instead of microseconds.
+    /// 1 if lengths are in nanoseconds, 0 if they are in microseconds.
     resolution_in_ns: u8,
     thread: Threads,
 }
@@ -21,7 +21,7 @@ struct Machine {
     release: String,
 }
 
-/// Threads of the run, of which there is only one.
+/// Threads of the run. The run has only one.
 #[derive(Debug, Deserialize)]
 struct Threads {
     #[serde(rename = "0")]
@@ -30,7 +30,7 @@ struct Threads {
 
 #[derive(Debug, Deserialize)]
 struct Thread {
-    /// Count of each length, up to the largest length that has a counter.
+    /// Number of samples of each length, up to the largest length that has a counter.
     histogram: std::collections::BTreeMap<String, u64>,
     cycles: u64,
     max: u64,
@@ -70,7 +70,7 @@ fn of(document: Document) -> Result<RepetitionFigures> {
         lengths,
         uncounted,
         worst_ns,
-        // cyclictest names no culprit.
+        // cyclictest names no culprit, so the whole latency is unexplained.
         unexplained_ns: worst_ns,
         kernel: document.sysinfo.release,
         caveats,

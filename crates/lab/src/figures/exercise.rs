@@ -1,5 +1,5 @@
-//! Exits that a guest makes on purpose: their lengths by the guest's clock and by the host's
-//! recording.
+//! Reads the figures of exits that a guest makes on purpose. Their lengths come from the guest's
+//! clock and from the host's recording.
 
 use std::path::Path;
 
@@ -11,8 +11,8 @@ use vmnoise_recording::RecordingReader;
 
 use super::{DIGITS, Makers, RepetitionFigures, Who, lengths_of};
 
-/// Reads the figures from the host's recording, and from the guest's output in the JSON file with
-/// the same name.
+/// Reads the figures from two files with the same name: the host's recording, and the guest's
+/// output as JSON.
 pub(super) fn figures(recording: &Path) -> Result<RepetitionFigures> {
     let said = recording.with_extension("json");
     let place = || said.display().to_string();
@@ -36,7 +36,7 @@ pub(super) fn figures(recording: &Path) -> Result<RepetitionFigures> {
     let run = explainer.finish();
     let place = recording.display();
     ensure!(run.complete, "{place} was cut off");
-    // The guest makes the same exits also while it is set up.
+    // The guest also makes such exits while it starts, so the recording may have more.
     let recorded = exits.light + exits.heavy;
     ensure!(
         recorded >= made || run.lost_events > 0,
@@ -73,17 +73,17 @@ pub(super) fn figures(recording: &Path) -> Result<RepetitionFigures> {
     })
 }
 
-/// Exits of one reason.
+/// Exits for one reason.
 struct Exits {
-    /// Beginning of the reason's name, on any CPU.
+    /// Beginning of the reason's name. AMD and Intel CPUs have the same beginning.
     exercise: String,
     lengths: Histogram<u64>,
     light: u64,
     heavy: u64,
-    /// Sum over all exits.
+    /// Sum over all exits, in nanoseconds.
     overhead_ns: u64,
     worst: Option<NamedExit>,
-    /// Whether each exit could be stored in `lengths`.
+    /// Error if the length of an exit could not be stored in `lengths`.
     recorded: Result<(), RecordError>,
 }
 
@@ -102,7 +102,7 @@ impl Exits {
 
     fn take(&mut self, exits: Vec<TracedExit>) {
         for TracedExit { exit, .. } in exits {
-            // The name is `io` on AMD, `IO_INSTRUCTION` on Intel.
+            // The reason's name is `io` on AMD CPUs, and `IO_INSTRUCTION` on Intel CPUs.
             let reason = exit.exit.reason.name().to_lowercase();
             if !reason.starts_with(&self.exercise) {
                 continue;

@@ -1,4 +1,4 @@
-//! Figures of one repetition of a cell, read from its recordings.
+//! Reads the figures of a cell's repetition from the repetition's recordings.
 
 mod cyclictest;
 mod exercise;
@@ -17,80 +17,86 @@ use vmnoise_recording::RecordingReader;
 
 use crate::scenario::{CellWorkload, Statistic};
 
-/// Number of causes of the worst that are kept.
+/// Largest number of culprits that are kept for the longest sample.
 const NAMED: usize = 6;
 /// Number of significant digits of a stored length.
 const DIGITS: u8 = 3;
-/// Shares without a culprit: the residual, and steal time that no probe of the host can place.
+/// Shares without a culprit: residual time, and steal time that no probe of the host explains.
 const UNEXPLAINED: [&str; 4] = ["hw", "hv_or_hw", "unexplained", "steal"];
-/// Beginnings of the names of all loads' threads.
+/// Beginnings of the names of the loads' threads.
 const LOADS: [&str; 3] = ["lab-disturb", "lab-network", "stress-ng"];
-/// Beginning of the name of the softirq that receives packets.
+/// Beginning of the name of the softirq for received packets.
 const NET_RX: &str = "NET_RX:";
-/// Longest latency that a task with a period of 50 us can tolerate, according to the papers.
+/// Longest latency that a task with a period of 50 us can tolerate, according to the papers, in
+/// nanoseconds.
 const SHORT_NS: u64 = 50_000;
-/// Longest gap that a tuned machine causes for a polling task, according to the paper on osnoise.
+/// Longest gap that a tuned machine causes for a polling task, according to the paper on osnoise,
+/// in nanoseconds.
 const TUNED_NS: u64 = 5_000;
 
-/// Figures of one repetition.
+/// Figures of one repetition of a cell. A sample is a wake-up, a gap or an exit.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RepetitionFigures {
-    /// Latencies of wake-ups, or lengths of gaps or exits, in ascending order: pairs of a length in
-    /// nanoseconds (three digits) and its count.
+    /// Lengths of the samples, ascending: pairs of a length in nanoseconds (three digits) and the
+    /// number of samples with this length.
     pub lengths: Vec<(u64, u64)>,
-    /// Number of further samples, longer than all others, whose lengths the measuring program does
-    /// not report.
+    /// Number of further samples. They are longer than all others, but the measuring program does
+    /// not report their lengths.
     #[serde(default)]
     pub uncounted: u64,
-    /// Length of the worst, in nanoseconds.
+    /// Length of the longest sample, in nanoseconds.
     pub worst_ns: u64,
-    /// Parts of the worst, largest first.
+    /// Parts of the longest sample, the largest first.
     pub who: Vec<Who>,
-    /// Time that each share took in the whole measurement, in nanoseconds; only for gaps.
+    /// Time that each share took in the whole measurement, in nanoseconds; empty unless gaps were
+    /// measured.
     pub shares_ns: BTreeMap<String, u64>,
-    /// Measured time in nanoseconds; only for gaps.
+    /// Measured time, in nanoseconds; only for gaps.
     pub runtime_ns: u64,
     /// Release of the measured kernel (`uname -r`).
     pub kernel: String,
-    /// Unexplained part of the worst, in nanoseconds.
+    /// Unexplained part of the longest sample, in nanoseconds.
     #[serde(default)]
     pub unexplained_ns: u64,
-    /// Part of the worst that the load took, in nanoseconds.
+    /// Part of the longest sample that the load took, in nanoseconds.
     #[serde(default)]
     pub load_ns: u64,
-    /// Part of the worst that the softirq for received packets took, in nanoseconds.
+    /// Part of the longest sample that the softirq for received packets took, in nanoseconds.
     #[serde(default)]
     pub net_rx_ns: u64,
-    /// Number of exits that KVM answered, if known.
+    /// Number of exits that KVM handled alone; `None` if unknown.
     pub light: Option<u64>,
-    /// Number of exits that went to the VMM, if known.
+    /// Number of exits that the VMM handled; `None` if unknown.
     pub heavy: Option<u64>,
-    /// Mean time that KVM and the VMM took for an exit, in nanoseconds.
+    /// Mean time that KVM and the VMM took for an exit, in nanoseconds; `None` if it was not
+    /// measured.
     pub overhead_ns: Option<u64>,
-    /// Median of the exits by the guest's clock, in nanoseconds.
+    /// Median length of the exits by the guest's clock, in nanoseconds; `None` if it was not
+    /// measured.
     pub in_guest_ns: Option<u64>,
-    /// Number of wake-ups that never came, because the one before ended too late.
+    /// Number of wake-ups that did not happen, because the one before ended too late.
     pub missed: u64,
-    /// Whether the host's recording contributed to the explanation.
+    /// Whether the recording was joined with that of the host.
     pub is_joined: bool,
-    /// Limitations of these figures.
+    /// Limitations of these figures, one sentence each.
     pub caveats: Vec<String>,
 }
 
-/// One part of the worst.
+/// Part of the longest sample.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Who {
-    /// Share in vmnoise's words: `irq`, `preempted`, `kvm`.
+    /// Name of the share, as vmnoise prints it: `irq`, `preempted`, `kvm`.
     pub share: String,
-    /// Culprit: `comm:tid`, a vector, or the reason of an exit; `None` if unknown.
+    /// Name of the culprit: `comm:tid`, an interrupt vector, or the reason of an exit. `None` if
+    /// unknown.
     pub name: Option<String>,
-    /// Length in nanoseconds.
+    /// Length of the part, in nanoseconds.
     pub ns: u64,
 }
 
 impl RepetitionFigures {
-    /// Reads the figures from the recording of a repetition, joined with the host's recording if
-    /// there is one.
+    /// Reads the figures from the recording of a repetition. If there is a recording of the host,
+    /// joins the two.
     ///
     /// # Errors
     /// If a recording cannot be read, or has no samples.
@@ -109,7 +115,8 @@ impl RepetitionFigures {
             worst_ns,
             kernel,
         } = lengths(measured)?;
-        // A polling task may have no gap at all, but a periodic task always has wake-ups.
+        // A run of a polling task may have no gaps, but a run of a periodic task always has
+        // wake-ups.
         ensure!(
             !all.is_empty() || workload == CellWorkload::Osnoise,
             "{} has no sample",
@@ -135,7 +142,7 @@ impl RepetitionFigures {
                 }
                 Some(joined)
             }
-            // The guest's own figures remain valid; only the culprits on the host are unknown.
+            // The guest's own figures stay valid, but the culprits on the host are unknown.
             Some(Explained::Unpaired(why)) => {
                 caveats.push(format!("not joined with its host: {why}"));
                 None
@@ -189,8 +196,8 @@ impl RepetitionFigures {
         counted + self.uncounted
     }
 
-    /// Returns the length that this part of all samples does not exceed, in nanoseconds; `None` if
-    /// the length of that sample was not reported.
+    /// Returns the length that `part` (0 to 1) of all samples does not exceed, in nanoseconds.
+    /// `None` if the measuring program did not report the length of that sample.
     pub fn quantile_ns(&self, part: f64) -> Option<u64> {
         let enough = (self.count() as f64 * part).ceil() as u64;
         let mut seen = 0;
@@ -205,8 +212,8 @@ impl RepetitionFigures {
         }
     }
 
-    /// Returns the part of all samples that are no longer than this; 1 without samples. A wake-up
-    /// that never came counts as longer.
+    /// Returns the part (0 to 1) of all samples whose length is at most `limit_ns`. Missed wake-ups
+    /// count as longer. Returns 1 without samples.
     pub fn part_within(&self, limit_ns: u64) -> f64 {
         let all = self.count() + self.missed;
         if all == 0 {
@@ -217,7 +224,7 @@ impl RepetitionFigures {
         within as f64 / all as f64
     }
 
-    /// Returns one figure; `None` if this workload does not have it.
+    /// Returns one figure; `None` if the repetition does not have this figure.
     pub fn statistic(&self, statistic: Statistic) -> Option<f64> {
         let share = |names: &[&str]| {
             let all = names.iter().filter_map(|name| self.shares_ns.get(*name));
@@ -250,14 +257,14 @@ impl RepetitionFigures {
     }
 }
 
-/// Lengths in one recording.
+/// Lengths of the samples in one recording.
 struct Lengths {
     all: Histogram<u64>,
     worst_ns: u64,
     kernel: String,
 }
 
-/// Reads the latencies of wake-ups, or the lengths of gaps.
+/// Reads the latencies of wake-ups or the lengths of gaps, whichever the recording has.
 fn lengths(recording: &Path) -> Result<Lengths> {
     let mut reader = RecordingReader::open(recording)?;
     let kernel = reader.facts().host.kernel.to_string();
@@ -279,15 +286,15 @@ fn lengths(recording: &Path) -> Result<Lengths> {
     })
 }
 
-/// Output of the measuring binary.
+/// Result of `vmnoise explain`.
 enum Explained {
-    /// Document of the result.
+    /// Result as JSON.
     Result(Value),
-    /// Reason why a guest and a host could not be joined.
+    /// Message with the reason why guest and host could not be joined.
     Unpaired(String),
 }
 
-/// Returns the output of `vmnoise explain` for these recordings.
+/// Runs `vmnoise explain` for these recordings.
 fn explained(recordings: &[&Path]) -> Result<Explained> {
     let mut explain = Command::new(binary());
     explain.args(["explain", "--format", "json"]);
@@ -299,13 +306,14 @@ fn explained(recordings: &[&Path]) -> Result<Explained> {
     if output.status.success() {
         return Ok(Explained::Result(serde_json::from_slice(&output.stdout)?));
     }
-    // A refused join also prints a document; any other error prints none.
+    // If a join is refused, vmnoise also prints a JSON result. For any other error it prints none.
     let is_refusal = serde_json::from_slice::<Value>(&output.stdout).is_ok();
     ensure!(is_refusal, "vmnoise explain: {}: {said}", output.status);
     Ok(Explained::Unpaired(said.trim().to_owned()))
 }
 
-/// Returns a sentence about lost events on this side, if there were any.
+/// Returns a sentence about the number of lost events; `None` if no events were lost. `side` says
+/// where they were lost.
 fn lost(document: &Value, side: &str) -> Option<String> {
     let lost = document["lost_events"].as_u64().filter(|lost| *lost > 0)?;
     Some(format!("{lost} events {side} were lost"))
@@ -317,7 +325,7 @@ fn numbers(shares: &Value) -> BTreeMap<String, u64> {
     known.filter(|(_, ns)| *ns > 0).collect()
 }
 
-/// Returns each length with its count.
+/// Returns each recorded length, and the number of samples with this length.
 fn lengths_of(all: &Histogram<u64>) -> Vec<(u64, u64)> {
     let recorded = all.iter_recorded();
     recorded
@@ -325,7 +333,7 @@ fn lengths_of(all: &Histogram<u64>) -> Vec<(u64, u64)> {
         .collect()
 }
 
-/// Returns the parts of a wake-up or gap, of all phases.
+/// Returns the parts of a wake-up or gap, over all phases.
 fn parts(worst: &Value) -> impl Iterator<Item = Who> {
     let parts = worst["parts"].as_array().into_iter().flatten();
     parts.filter_map(|part| {
@@ -338,7 +346,7 @@ fn parts(worst: &Value) -> impl Iterator<Item = Who> {
     })
 }
 
-/// Parts of the worst, summed up by culprit.
+/// Parts of the longest sample, added up by culprit.
 struct Makers {
     who: Vec<Who>,
     unexplained_ns: u64,

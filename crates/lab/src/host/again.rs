@@ -1,4 +1,4 @@
-//! Common end of refusals that a reboot removes.
+//! Common ending of refusals after which the user must reboot.
 
-/// Words after the step that is needed before the next run.
+/// Words after the action that the user must take before the next run.
 pub(super) const AGAIN: &str = "and run this again; `vmnoise-lab merge` joins the folders";

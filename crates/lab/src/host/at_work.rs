@@ -1,4 +1,4 @@
-//! Check whether a load has begun to work; until then the measurement would have no load.
+//! Checks whether a load is already active. A measurement before this would have no load.
 
 use std::fs;
 
@@ -6,13 +6,13 @@ use vmnoise_labs::{schedstat, stress_ng};
 
 use crate::scenario::Load;
 
-/// Program that makes system calls and interrupts at ordinary priority.
+/// Name of the program that makes system calls and interrupts at ordinary priority.
 pub(super) const CALLS: &str = "lab-disturb";
-/// More packets than the setup of a link takes.
+/// Number of received packets above which the load is active. Setting up a link needs fewer.
 const PACKETS: u64 = 64;
 
-/// Returns whether this load, the process `pid`, works. A new process becomes its program only
-/// after its start; a process that has ended cannot be read.
+/// Returns whether the process `pid` of this load is active. A new process runs its own program
+/// only after a moment. A process that has ended cannot be read.
 pub(super) fn is(load: Load, pid: u32) -> bool {
     match load {
         Load::SystemCalls => schedstat::has_worked(pid, CALLS).unwrap_or(false),
@@ -24,7 +24,8 @@ pub(super) fn is(load: Load, pid: u32) -> bool {
     }
 }
 
-/// Returns the number of received packets, once the process has its own network.
+/// Returns the number of packets that the process received in its own network namespace. `None` if
+/// the process has no own namespace yet.
 fn received_in_its_own(pid: u32) -> Option<u64> {
     let network = |process: &str| fs::read_link(format!("/proc/{process}/ns/net")).ok();
     let is_in_its_own = network(&pid.to_string())? != network("self")?;
@@ -32,7 +33,7 @@ fn received_in_its_own(pid: u32) -> Option<u64> {
     received(&links).filter(|_| is_in_its_own)
 }
 
-/// Returns the packets received on the loopback link, from a line such as `lo: BYTES PACKETS …`
+/// Returns the number of packets received on the loopback link. The line is `lo: BYTES PACKETS …`
 /// (proc_pid_net(5)).
 fn received(links: &str) -> Option<u64> {
     let mut lines = links.lines();

@@ -1,4 +1,4 @@
-//! Cells of this host without a guest, or of Dom0.
+//! Runs cells that measure this host itself, or this Dom0.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -11,10 +11,10 @@ use super::{HostMachine, waiting};
 use crate::measuring::{self, Brought, Job, on};
 use crate::scenario::CellWorkload;
 
-/// Time limit beyond the duration of the measurement.
+/// Additional time, after the end of the measurement, in which the program must end.
 const BACKSTOP: Duration = Duration::from_secs(60);
 
-/// Measures the cell; `side` is the name of the host in the list of commands.
+/// Measures the cell. `side` is the name of the host in the list of commands.
 pub(super) fn run(host: &HostMachine, job: Job<'_>, side: &str) -> Result<Brought> {
     let Job { cell, measure, .. } = job;
     let folder = tempfile::tempdir().context("a folder for recordings")?;

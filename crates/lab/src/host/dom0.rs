@@ -1,4 +1,4 @@
-//! This machine as the Dom0 of a Xen.
+//! This machine as the Dom0 of Xen.
 
 use std::fs;
 
@@ -9,27 +9,28 @@ use super::machine::{HostMachine, is_on_xen, is_root};
 use crate::hypervisor::{self, Xen};
 use crate::scenario::{Cell, Hypervisor};
 
-/// File that says whether this domain may command Xen.
+/// File that tells whether this domain controls Xen.
 const CAPABILITIES: &str = "/proc/xen/capabilities";
-/// Program that passes on the output of guests.
+/// Daemon that passes on the console output of guests.
 const CONSOLES: &str = "xenconsoled";
 
-/// Dom0 that creates guests.
+/// This machine as a Dom0 that creates guests.
 #[derive(Debug, Clone)]
 pub struct Dom0 {
-    /// Kernel of Dom0, its CPU that is measured or loaded, and the missing requirement, if any.
+    /// Kernel of Dom0, the CPU of Dom0 that is measured or loaded, and the missing requirement, if
+    /// any.
     pub host: HostMachine,
-    /// Hypervisor below it; `None` if a requirement is missing.
+    /// Xen below this Dom0; `None` if a requirement is missing.
     pub xen: Option<Xen>,
-    /// Memory that no domain uses, in MiB, if Xen reports it.
+    /// Memory that no domain uses, in MiB; `None` if Xen does not report it.
     pub free_mib: Option<u32>,
 }
 
 impl Dom0 {
-    /// Reads this Dom0.
+    /// Reads the state of this Dom0 and its Xen.
     ///
     /// # Errors
-    /// If its kernel's files cannot be read.
+    /// If the kernel's files cannot be read.
     pub fn read() -> Result<Dom0> {
         let mut dom0 = Dom0 {
             host: HostMachine::with(lack())?,
@@ -46,7 +47,7 @@ impl Dom0 {
         Ok(dom0)
     }
 
-    /// Reads Xen again, since other domains may have come and taken memory.
+    /// Reads the state of Xen again, because other domains may have started and taken memory.
     ///
     /// # Errors
     /// If Xen does not answer.
@@ -56,7 +57,7 @@ impl Dom0 {
         Ok(now)
     }
 
-    /// Reads Xen with `xl`.
+    /// Reads the state of Xen with `xl`.
     fn ask(&mut self) -> Result<()> {
         let info = xl::said(&["info", "-n"])?;
         let vcpus = xl::said(&["vcpu-list", "0"])?;
@@ -65,7 +66,7 @@ impl Dom0 {
         Ok(())
     }
 
-    /// Returns the limitation of a cell that was measured here, if any.
+    /// Returns a limitation of a cell that was measured here; `None` without a limitation.
     pub fn caveat(&self, cell: &Cell) -> Option<&'static str> {
         let shares = self.xen.as_ref().is_some_and(Xen::has_one_cpu);
         (shares && cell.hypervisor == Hypervisor::Xen).then_some(
@@ -73,7 +74,7 @@ impl Dom0 {
         )
     }
 
-    /// Returns the effects of a run on this machine; `None` if no cell can be run.
+    /// Describes the effects of a run on this machine; `None` if no cell can run.
     pub fn effects(&self) -> Option<String> {
         let xen = self.xen.as_ref()?;
         let guest = match xen.guest_cpu() {
@@ -122,7 +123,7 @@ fn lack() -> Option<String> {
     Some(what.to_owned())
 }
 
-/// Returns whether a program of this name runs.
+/// Returns whether a program with this name is running.
 fn runs(name: &str) -> bool {
     let processes = fs::read_dir("/proc").into_iter().flatten().flatten();
     let mut names = processes.map(|it| fs::read_to_string(it.path().join("comm")));

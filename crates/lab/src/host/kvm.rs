@@ -1,4 +1,4 @@
-//! Cells of a guest of this machine's KVM; the machine records the guest's exits.
+//! Runs cells with a guest of this machine's KVM. The machine records the guest's exits.
 
 use std::path::Path;
 use std::time::Duration;
@@ -13,11 +13,12 @@ use super::{HostMachine, said, waiting};
 use crate::measuring::{self, Brought, Job, image, on};
 use crate::scenario::Tuning;
 
-/// Time limit for the boot of a guest, or for its files; then it counts as hung.
+/// Time limit for the boot of a guest, and for the transfer of its files. A slower guest counts as
+/// hung.
 const BACKSTOP: Duration = Duration::from_secs(120);
-/// Times for which the guest sleeps before and after it measures.
+/// Times for which the guest sleeps before and after its measurements, in milliseconds.
 const SLEEPS_MS: [u32; 2] = [2000, 500];
-/// Priority that the papers use.
+/// Priority of the vCPUs in the papers.
 const PRIORITY: i32 = 99;
 
 pub(super) fn run(host: &HostMachine, job: Job<'_>) -> Result<Brought> {
@@ -49,8 +50,8 @@ pub(super) fn run(host: &HostMachine, job: Job<'_>) -> Result<Brought> {
     })
 }
 
-/// Sets up the guest while it sleeps, records its exits, and waits for its end. Returns the
-/// commands that ran on the host.
+/// Prepares the host while the guest sleeps, records the guest's exits, and waits for the guest's
+/// end. Returns the commands that ran on the host.
 fn attend(
     host: &HostMachine,
     job: Job<'_>,

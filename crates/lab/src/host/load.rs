@@ -1,4 +1,4 @@
-//! Load on the host during a measurement.
+//! Runs a load on the host during a measurement.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -11,25 +11,25 @@ use super::{HostMachine, waiting};
 use crate::measuring::Job;
 use crate::scenario::{Cell, CellKernel, CellPolicy, CellWorkload, Hypervisor, Load, Tuning};
 
-/// Program that sends packets, and the prefix that runs it in a network namespace of its own, which
-/// ends with the program (util-linux).
+/// Program that sends packets. `IN_ITS_OWN` runs it in a separate network namespace, which is
+/// removed when the program ends (util-linux).
 const PACKETS: &str = "lab-network";
 const IN_ITS_OWN: &str = "unshare --net --mount";
 
-/// Time limit for its start, on a CPU that others may use too.
+/// Time limit for the start of a load. Its CPU may be busy with other tasks.
 const BACKSTOP: Duration = Duration::from_secs(30);
 
-/// Load that works until it is dropped.
+/// Load that runs until the value is dropped.
 #[derive(Debug)]
 pub(super) struct Loaded {
     program: Option<TiedProcess>,
-    /// Command with the bare names of programs: the paths of this source tree do not belong in a
-    /// result.
+    /// Command without the paths of programs, because the paths of this source tree do not belong
+    /// into a result.
     words: Vec<String>,
 }
 
 impl Loaded {
-    /// Starts the load of a cell on the measured CPU, and waits until it works.
+    /// Starts the load of a cell on the measured CPU. Returns when the load is active.
     pub(super) fn start(host: &HostMachine, job: Job<'_>, folder: &Path) -> Result<Loaded> {
         let load = job.cell.load;
         let words = words(host.cpu, load);
@@ -50,10 +50,10 @@ impl Loaded {
         Ok(loaded)
     }
 
-    /// Checks that the load, if there is one, is still running.
+    /// Checks that the load is still running. Does nothing without a load.
     ///
     /// # Errors
-    /// If it has ended; the error has its output.
+    /// If the load has ended. The error contains its output.
     pub(super) fn has_worked(&mut self) -> Result<()> {
         let Some(program) = &mut self.program else {
             return Ok(());
@@ -68,13 +68,13 @@ impl Loaded {
         Ok(())
     }
 
-    /// Returns the command, if there is a load.
+    /// Returns the command of the load; `None` without a load.
     pub(super) fn command(&self) -> Option<String> {
         self.program.is_some().then(|| self.words.join(" "))
     }
 }
 
-/// Returns the command that loads this CPU.
+/// Returns the command that puts this load on this CPU, as words. Empty without a load.
 fn words(cpu: u32, load: Load) -> Vec<String> {
     let packets = |place: &str| format!("{IN_ITS_OWN} {PACKETS} flood {cpu} {place}");
     let command = match load {
@@ -87,7 +87,7 @@ fn words(cpu: u32, load: Load) -> Vec<String> {
     command.split_whitespace().map(str::to_owned).collect()
 }
 
-/// Returns a word of a command, with the path if it is a program of this source tree.
+/// Returns a word of a command. Programs of this source tree get their path.
 fn found(word: &String) -> Result<PathBuf> {
     match [CALLS, PACKETS].contains(&word.as_str()) {
         true => lab_program(word),
@@ -95,7 +95,7 @@ fn found(word: &String) -> Result<PathBuf> {
     }
 }
 
-/// Returns why this load is not possible here, if so.
+/// Returns the reason why the load of this cell cannot run here; `None` if it can.
 pub(super) fn refusal(host: &HostMachine, cell: &Cell) -> Option<&'static str> {
     match cell.load {
         Load::Bursts => Some("this load exists only in emulation: use `system-calls`"),
@@ -107,9 +107,10 @@ pub(super) fn refusal(host: &HostMachine, cell: &Cell) -> Option<&'static str> {
     }
 }
 
-/// Returns why this cell cannot have packets, if so. A task that polls at SCHED_FIFO leaves no time
-/// to threads of ordinary priority on its CPU. A guest polls with the policy of its vCPU's thread,
-/// whatever policy it uses inside; a vCPU of Xen is no thread of Dom0.
+/// Returns the reason why this cell cannot have a load of packets; `None` if it can. The handling
+/// of packets needs threads of ordinary priority. A task that polls at SCHED_FIFO leaves them no
+/// time on its CPU. In a guest, the policy of the vCPU's thread matters, not that of the task
+/// inside. A vCPU of Xen is no thread of Dom0.
 fn of_packets(host: &HostMachine, cell: &Cell) -> Option<&'static str> {
     if !host.has_another_cpu {
         return Some(

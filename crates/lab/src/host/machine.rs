@@ -1,4 +1,4 @@
-//! This machine as a host.
+//! This machine as a host for cells.
 
 use std::fs;
 use std::os::unix::fs::MetadataExt;
@@ -10,38 +10,38 @@ use vmnoise_labs::placed;
 use crate::machine;
 use crate::scenario::CellKernel;
 
-/// Device of KVM.
+/// Device file of KVM.
 const KVM: &str = "/dev/kvm";
 
 /// Machine that runs cells without emulation.
 #[derive(Debug, Clone)]
 pub struct HostMachine {
-    /// Kind of its kernel.
+    /// Kind of the running kernel.
     pub kernel: CellKernel,
-    /// Kernel release (`uname -r`).
+    /// Release of the running kernel (`uname -r`).
     pub release: String,
-    /// Model of its CPU.
+    /// Model of the machine's CPUs.
     pub model: String,
-    /// CPU that is measured, or that runs the vCPU.
+    /// Number of the CPU that is measured, or that runs the vCPU.
     pub cpu: u32,
-    /// Whether programs may use another CPU too.
+    /// Whether vmnoise's other programs may use a second CPU.
     pub has_another_cpu: bool,
     /// Whether the measured CPU is isolated.
     pub is_isolated: bool,
-    /// Missing requirement and its remedy, if no cell can be run.
+    /// Missing requirement and its remedy, if no cell can run; otherwise `None`.
     pub lack: Option<String>,
 }
 
 impl HostMachine {
-    /// Reads this machine as a host of KVM.
+    /// Reads the properties of this machine as a host of KVM.
     ///
     /// # Errors
-    /// If its kernel's files cannot be read.
+    /// If the kernel's files cannot be read.
     pub fn read() -> Result<HostMachine> {
         HostMachine::with(lack())
     }
 
-    /// Reads this machine, with this missing requirement.
+    /// Reads the properties of this machine. `lack` is the missing requirement.
     pub(super) fn with(lack: Option<String>) -> Result<HostMachine> {
         let read = |path: &str| fs::read_to_string(path).context(path.to_owned());
         let isolated = read("/sys/devices/system/cpu/isolated").unwrap_or_default();
@@ -60,14 +60,15 @@ impl HostMachine {
         })
     }
 
-    /// Moves the calling thread, and everything that it starts, off the measured CPU.
+    /// Moves the calling thread off the measured CPU. Programs that the thread starts also avoid
+    /// this CPU.
     pub(super) fn leave_measured_cpu(&self) -> Result<()> {
         placed::leave(self.cpu)
     }
 }
 
-/// Returns the kind of a kernel from its version (init/version.c): `#1 SMP PREEMPT_RT Debian
-/// 6.1.90-1`.
+/// Returns the kind of a kernel. `version` is the kernel's version (init/version.c): `#1 SMP
+/// PREEMPT_RT Debian 6.1.90-1`.
 fn kind(version: &str) -> CellKernel {
     match version.contains("PREEMPT_RT") {
         true => CellKernel::Rt,
@@ -75,7 +76,7 @@ fn kind(version: &str) -> CellKernel {
     }
 }
 
-/// Returns the last CPU of a list such as `1,3-5`.
+/// Returns the last CPU of a list such as `1,3-5`; `None` if the list is empty.
 fn last_of(list: &str) -> Option<u32> {
     list.trim().rsplit([',', '-']).next()?.parse().ok()
 }

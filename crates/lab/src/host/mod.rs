@@ -1,5 +1,5 @@
-//! Cells on this machine's own kernel, with its own KVM or Xen, in real time. Cells of another kind
-//! of kernel need a reboot.
+//! Runs cells in real time on this machine's running kernel, with its own KVM or Xen. Cells with
+//! another kind of kernel need a reboot.
 
 mod again;
 mod at_work;
@@ -26,10 +26,10 @@ use crate::scenario::{Cell, GuestType, Hypervisor, Measure};
 pub use dom0::Dom0;
 pub use machine::HostMachine;
 
-/// Makes all repetitions of a cell on a host of KVM, unless the user ends the run earlier.
+/// Makes all repetitions of a cell on a host of KVM. The user may end the run earlier.
 ///
 /// # Errors
-/// If the cell cannot be started or does not finish; the error has the end of its console.
+/// If the cell cannot be started or does not finish. The error contains the end of the console.
 pub fn run_on_kvm(host: &HostMachine, job: Job<'_>) -> Result<Brought> {
     match job.cell.guest_kernel {
         Some(_) => beside_the_measured_cpu(host, || kvm::run(host, job)),
@@ -37,16 +37,16 @@ pub fn run_on_kvm(host: &HostMachine, job: Job<'_>) -> Result<Brought> {
     }
 }
 
-/// Makes all repetitions of a cell in a Dom0, unless the user ends the run earlier.
+/// Makes all repetitions of a cell in a Dom0. The user may end the run earlier.
 ///
 /// # Errors
-/// As [`run_on_kvm`], or if the running Xen no longer fits the cell.
+/// As for [`run_on_kvm`], or if the running Xen no longer fits the cell.
 pub fn run_on_xen(dom0: &Dom0, job: Job<'_>) -> Result<Brought> {
     let host = &dom0.host;
     if job.cell.guest_kernel.is_none() {
         return bare::run(host, job, xen::SIDE);
     }
-    // The cells before this one may have taken an hour.
+    // Earlier cells may have taken an hour, and the state of Xen may have changed since.
     let now = dom0.now()?;
     if let Some(why) = running_xen::refusal(&now, job.cell) {
         bail!("since the run began this has changed: {why}");
@@ -56,7 +56,8 @@ pub fn run_on_xen(dom0: &Dom0, job: Job<'_>) -> Result<Brought> {
     beside_the_measured_cpu(host, || xen::run(host, cpu, job))
 }
 
-/// Runs this on a new thread, which stays off the measured CPU, as do all programs that it starts.
+/// Calls `run` on a new thread. This thread and all programs that it starts stay off the measured
+/// CPU.
 fn beside_the_measured_cpu(
     host: &HostMachine,
     run: impl FnOnce() -> Result<Brought> + Send,
@@ -67,10 +68,10 @@ fn beside_the_measured_cpu(
     })
 }
 
-/// Returns an estimate of the time for a cell: the boot and the measurement.
+/// Estimates the time for a cell: for the boot and the measurement.
 pub fn takes(cell: &Cell, measure: &Measure) -> Duration {
     let boot_s = match (cell.hypervisor, cell.guest_type) {
-        // Time for the firmware, and for QEMU to unpack the kernel.
+        // This includes the time for the firmware, and for QEMU to decompress the kernel.
         (_, Some(GuestType::Hvm)) => 30,
         (Hypervisor::Kvm | Hypervisor::Xen, _) => 15,
         (Hypervisor::Bare | Hypervisor::Microvm | Hypervisor::Dom0, _) => 2,

@@ -1,4 +1,4 @@
-//! Recorder of the exits of all guests on this host.
+//! Recorder of the exits of all guests on this host: `vmnoise exits`.
 
 use std::path::Path;
 use std::sync::atomic::AtomicBool;
@@ -10,19 +10,20 @@ use vmnoise_labs::{TiedProcess, binary, vmm};
 use super::waiting;
 use crate::measuring;
 
-/// Arguments of the recorder, before its file.
+/// Arguments of the recorder, without the path of its file.
 const WORDS: [&str; 3] = ["exits", "-q", "-o"];
-/// Time limit for its start, and for writing its last data.
+/// Time limit for the start of the recorder, and for writing its last data.
 const BACKSTOP: Duration = Duration::from_secs(60);
 
-/// Running recorder.
+/// A recorder that is running.
 #[derive(Debug)]
 pub(super) struct Recorder {
     program: TiedProcess,
 }
 
 impl Recorder {
-    /// Starts a recorder that writes this file; returns when it misses nothing any more.
+    /// Starts a recorder that writes the file `output`. Returns when the recorder misses no more
+    /// exits.
     pub(super) fn start(output: &Path, asked_to_end: &AtomicBool) -> Result<Recorder> {
         let file = output.to_string_lossy();
         let words = [&WORDS[..], &[&*file]].concat();
@@ -35,12 +36,12 @@ impl Recorder {
         Ok(Recorder { program })
     }
 
-    /// Returns the command, with the final name of the file.
+    /// Returns the command of the recorder, with the final name of its file.
     pub(super) fn command() -> String {
         format!("vmnoise {} {}", WORDS.join(" "), measuring::HOST)
     }
 
-    /// Ends the recorder after it has written everything.
+    /// Ends the recorder, and waits until it has written all data.
     pub(super) fn end(mut self, asked_to_end: &AtomicBool) -> Result<()> {
         self.program.interrupt()?;
         waiting::ended("vmnoise exits", &mut self.program, BACKSTOP, asked_to_end)

@@ -1,4 +1,4 @@
-//! Reasons why a cell cannot run on this machine, with remedies.
+//! Reasons why a cell cannot run on this machine, and the remedies.
 
 use std::time::Duration;
 
@@ -9,10 +9,10 @@ use super::{Dom0, HostMachine, load, running_xen};
 use crate::measuring::{self, CYCLICTEST};
 use crate::scenario::{Cell, CellKernel, CellWorkload, GuestType, Hypervisor, Measure, Tuning};
 
-/// Longest measurement of a guest; its init would take a longer one for a hang.
+/// Longest measurement of a guest. The guest's init program stops longer ones as hung.
 const LONGEST: Duration = Duration::from_secs(60);
 
-/// Returns why this cell cannot run on this host of KVM, if so.
+/// Returns the reason why this cell cannot run on this host of KVM; `None` if it can.
 pub fn on_kvm(host: &HostMachine, cell: &Cell, measure: &Measure) -> Option<String> {
     let of_hypervisor = match cell.hypervisor {
         Hypervisor::Xen | Hypervisor::Dom0 => Some(
@@ -42,7 +42,7 @@ pub fn on_kvm(host: &HostMachine, cell: &Cell, measure: &Measure) -> Option<Stri
         .or_else(|| of_isolation(host, wants_isolation))
 }
 
-/// Returns why this cell cannot run in this Dom0, if so.
+/// Returns the reason why this cell cannot run in this Dom0; `None` if it can.
 pub fn on_xen(dom0: &Dom0, cell: &Cell, measure: &Measure) -> Option<String> {
     let of_hypervisor = match cell.hypervisor {
         Hypervisor::Kvm | Hypervisor::Microvm => Some(
@@ -78,7 +78,7 @@ pub fn on_xen(dom0: &Dom0, cell: &Cell, measure: &Measure) -> Option<String> {
         .or_else(|| running_xen::refusal(dom0, cell))
 }
 
-/// Returns the reason that follows from the measuring program or the load, if any.
+/// Returns the reason why the measuring program or the load cannot run; `None` if both can.
 fn of_measure(host: &HostMachine, cell: &Cell, measure: &Measure) -> Option<&'static str> {
     let is_on_host = matches!(cell.hypervisor, Hypervisor::Bare | Hypervisor::Dom0);
     match cell.workload {
@@ -153,7 +153,8 @@ mod tests {
         }
     }
 
-    /// Returns the cells of a scenario that can run, and the refusal of the cell `other`.
+    /// Returns the names of a scenario's cells that can run, and the reason why the cell `other`
+    /// cannot.
     fn cells(
         scenario: &str,
         refusal: impl Fn(&Cell, &Measure) -> Option<String>,
@@ -282,7 +283,7 @@ mod tests {
         assert!(why.contains("another CPU"), "{why}");
     }
 
-    /// Returns the cells of these axes that a PREEMPT_RT host can run.
+    /// Returns the names of the cells with these axes that a PREEMPT_RT host can run.
     fn with_packets(axes: &str, workload: &str) -> Vec<String> {
         let text = format!(
             "title = \"t\"\nsource = \"s\"\n[axes]\n{axes}\nhost-kernel = \"rt\"\nload = \"network\"\n\

@@ -1,4 +1,4 @@
-//! Check whether the running Xen fits a cell. This depends on its command line and on other
+//! Checks whether the running Xen fits a cell. This depends on Xen's command line and on other
 //! domains.
 
 use vmnoise_labs::bed::XenDomain;
@@ -8,14 +8,14 @@ use super::again::AGAIN;
 use crate::hypervisor::Xen;
 use crate::scenario::{Cell, Hypervisor, Tuning};
 
-/// Memory that Xen needs for a guest in addition to the guest's own: page tables, and buffers
-/// shared with its QEMU.
+/// Memory in MiB that Xen needs for a guest in addition to the guest's own: page tables, and
+/// buffers shared with the guest's QEMU.
 const OVERHEAD_MIB: u32 = 48;
-/// Default scheduler of Xen (since 4.12).
+/// Default scheduler of Xen since version 4.12.
 const OWN_SCHEDULER: &str = "credit2";
 
-/// Returns why this Xen does not fit the cell, if so; `None` if Xen does not answer, which is
-/// reported elsewhere.
+/// Returns the reason why this Xen does not fit the cell; `None` if it fits. Also `None` if Xen
+/// does not answer, because another check reports this.
 pub(super) fn refusal(dom0: &Dom0, cell: &Cell) -> Option<String> {
     let xen = dom0.xen.as_ref()?;
     let of_guest = || of_cpus(xen).or_else(|| of_memory(dom0.free_mib));
@@ -39,8 +39,8 @@ fn of_scheduler(xen: &Xen, cell: &Cell) -> Option<String> {
         .then(|| format!("reboot Xen with `sched={scheduler}`{built} {AGAIN}"))
 }
 
-/// Returns why no CPU can be given to a guest, if so. On a CPU of Dom0 the load would delay the
-/// vCPU itself, and not only a QEMU.
+/// Returns the reason why no CPU can be given to a guest; `None` if one can. On a CPU of Dom0, the
+/// load would delay the vCPU itself, not only the guest's QEMU.
 fn of_cpus(xen: &Xen) -> Option<String> {
     let why = if xen.cpus.is_empty() || xen.dom0.is_empty() {
         "`xl info -n` and `xl vcpu-list 0` do not tell the CPUs of the machine and those of Dom0: see their output"

@@ -1,9 +1,10 @@
-//! Outputs of a guest.
+//! Checks the outputs of a guest, and adds them to errors.
 
 use anyhow::{Context, Error, Result, anyhow};
 use vmnoise_labs::bed::CommandOutput;
 
-/// Last lines of a console that are kept for a failed cell: enough for a panic with its stack.
+/// Number of console lines that are kept for a failed cell. They are enough for a kernel panic with
+/// its stack trace.
 const LAST_LINES: usize = 60;
 
 /// Adds the end of the console to an error.
@@ -16,7 +17,7 @@ pub(super) fn with_console(error: &Error, console: &str) -> Error {
 /// Checks that all commands of a guest succeeded.
 ///
 /// # Errors
-/// If one failed.
+/// If a command failed.
 pub(super) fn ensure_well(outputs: &[CommandOutput]) -> Result<()> {
     for output in outputs {
         output.text().context("in the guest")?;

@@ -1,4 +1,4 @@
-//! Waiting for programs and guests.
+//! Waits for programs and guests.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::sleep;
@@ -7,10 +7,10 @@ use std::time::{Duration, Instant};
 use anyhow::{Result, ensure};
 use vmnoise_labs::TiedProcess;
 
-/// Interval between two checks.
+/// Time between two checks.
 const LOOK: Duration = Duration::from_millis(50);
 
-/// Waits until `is_so` returns true.
+/// Waits until `is_so` returns true. `what` describes the expected event in error messages.
 ///
 /// # Errors
 /// If the time limit passes, or the user ends the run.

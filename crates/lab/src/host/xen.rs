@@ -1,4 +1,4 @@
-//! Cells of a guest of this machine's Xen.
+//! Runs cells with a guest of this machine's Xen.
 
 use std::path::Path;
 use std::time::Duration;
@@ -13,17 +13,17 @@ use crate::measuring::{self, Brought, Job, image, on};
 use crate::printed;
 use crate::scenario::{Cell, GuestType, Measure, Tuning};
 
-/// Name of the side in the list of commands.
+/// Name of Dom0 in the list of commands.
 pub(super) const SIDE: &str = "Dom0";
-/// Time limit for the boot of a guest, and for its silence while it prints its recordings; then it
-/// counts as hung.
+/// Time limit for the boot of a guest. Also the longest pause while a guest prints its recordings.
+/// A slower guest counts as hung.
 const BACKSTOP: Duration = Duration::from_secs(120);
-/// Time for which the guest sleeps before it measures.
+/// Time for which the guest sleeps before its measurements, in milliseconds.
 const SLEEP_MS: u32 = 2000;
-/// Priority that the papers use.
+/// Priority of the guest's QEMU in the papers.
 const PRIORITY: i32 = 99;
 
-/// Measures the cell. `cpu` is the machine's CPU for the vCPU; the CPU of `host` is one of Dom0's.
+/// Measures the cell. `cpu` is the physical CPU for the guest's vCPU. `host.cpu` is a CPU of Dom0.
 pub(super) fn run(host: &HostMachine, cpu: u32, job: Job<'_>) -> Result<Brought> {
     let Job { cell, measure, .. } = job;
     let commands = in_guest(cell, measure);
@@ -57,8 +57,8 @@ pub(super) fn run(host: &HostMachine, cpu: u32, job: Job<'_>) -> Result<Brought>
     })
 }
 
-/// Returns the commands in the guest. They print the recordings, since a disk would need a module
-/// in Dom0.
+/// Returns the commands of the guest. They print the recordings, because a disk for the guest would
+/// need a kernel module in Dom0.
 fn in_guest(cell: &Cell, measure: &Measure) -> Vec<String> {
     let mut commands = measuring::begins(SLEEP_MS);
     commands.extend(printed::commands(cell, measure));
@@ -79,8 +79,8 @@ fn domain(cpu: u32, cell: &Cell) -> Result<XenDomain> {
     })
 }
 
-/// Sets up Dom0 while the guest sleeps, and waits for the guest's end. Returns the command of the
-/// load.
+/// Prepares Dom0 while the guest sleeps, and waits for the guest's end. Returns the command of the
+/// load; `None` without a load.
 fn attend(
     host: &HostMachine,
     job: Job<'_>,
@@ -100,7 +100,8 @@ fn attend(
     };
     wait(guest, 1, BACKSTOP)?;
     if cell.guest_type == Some(GuestType::Hvm) {
-        // On another CPU of Dom0, QEMU would never wait for the load, which the papers measure.
+        // On another CPU of Dom0, QEMU would not have to wait for the load. The papers measure this
+        // wait.
         guest.pin_vmm(host.cpu)?;
     }
     if cell.tuning == Tuning::VmmAtFifo99 {
@@ -117,8 +118,8 @@ fn attend(
     load.has_worked()?;
     let command = load.command();
     drop(load);
-    // A console is slow, and the length of a recording is unknown, so only silence counts as a
-    // hang.
+    // A console is slow, and the length of a recording is unknown. So the guest counts as hung only
+    // if it prints nothing for a while.
     while !guest.has_reported(commands)? {
         let said = guest.said_bytes();
         let what = "the guest to hand out its recordings";

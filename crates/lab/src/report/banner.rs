@@ -1,15 +1,16 @@
-//! Paragraphs at the top of the report.
+//! Paragraphs at the top of the report, about the limitations of the figures.
 
 use super::measured::Measured;
 
-/// Paragraph at the top.
+/// Paragraph at the top of the report.
 #[derive(Debug)]
 pub(super) struct Banner {
     pub title: &'static str,
     pub text: &'static str,
 }
 
-/// Returns the paragraphs on the limitations of all lengths, by the environments of the cells.
+/// Returns the paragraphs for the environments in which the cells ran: emulation, real time or
+/// both.
 pub(super) fn banners(all: &[Measured]) -> Vec<Banner> {
     let ran_on = |is_real: bool| {
         let mut cells = all.iter().flat_map(|measured| &measured.cells);

@@ -1,4 +1,4 @@
-//! Cumulative distributions of latencies, on a logarithmic axis as in the papers' figures.
+//! Draws cumulative distributions of latencies, on a logarithmic axis as in the papers.
 
 use std::fmt::Write;
 
@@ -7,18 +7,19 @@ use super::words::worst;
 
 const WIDTH: f64 = 760.0;
 const HEIGHT: f64 = 320.0;
-/// Margin for the labels of the axes.
+/// Margin for the labels of the vertical axis.
 const LEFT: f64 = 48.0;
 const BELOW: f64 = 36.0;
 const ABOVE: f64 = 8.0;
 const RIGHT: f64 = 28.0;
-/// Colours of the lines. Solid, dashed and dotted lines alternate, so that they differ without
-/// colours too.
+/// Colours of the lines. Solid, dashed and dotted lines alternate, so that the lines also differ
+/// without colours.
 const COLOURS: [&str; 6] = [
     "#0b62a4", "#c23b22", "#2e8540", "#7a3e9d", "#b8860b", "#444444",
 ];
 
-/// Returns a drawing (SVG) with a legend and a line for each cell: its repetition with the worst.
+/// Returns an SVG drawing with a legend, and with one line for each cell. The line shows the
+/// repetition that contains the longest sample. `None` without samples.
 pub(super) fn drawing(measured: &Measured) -> Option<String> {
     let lines = measured.cells.iter();
     let lines: Vec<(&str, _)> = lines

@@ -1,4 +1,4 @@
-//! CSV file with a row for each repetition of each cell.
+//! CSV file with one row for each repetition of each cell.
 
 use std::fmt::Write;
 
@@ -24,7 +24,7 @@ pub(super) fn text(all: &[Measured]) -> String {
             };
             for (at, it) in (1..).zip(&ended.repetitions) {
                 let (cell, accel) = (&ended.cell, ended.accel);
-                // An empty field is unknown.
+                // An empty field stands for an unknown value.
                 let [median, p99] = [0.5, 0.99].map(|part| {
                     let ns = it.quantile_ns(part);
                     ns.map_or(String::new(), |ns| ns.to_string())
@@ -46,8 +46,8 @@ pub(super) fn text(all: &[Measured]) -> String {
     text
 }
 
-/// Quotes a field (RFC 4180). No field begins like a formula: titles, releases and names of shares
-/// do not.
+/// Quotes a field (RFC 4180). No field begins like a spreadsheet formula, because titles, releases
+/// and share names do not.
 fn quoted(words: &str) -> String {
     format!("\"{}\"", words.replace('"', "\"\""))
 }

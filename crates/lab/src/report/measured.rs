@@ -1,4 +1,4 @@
-//! Results of a scenario, and verdicts on the paper's conclusions.
+//! Results of a scenario, and verdicts on the conclusions of its paper.
 
 use anyhow::Result;
 
@@ -11,11 +11,11 @@ use crate::machine::BootedMachine;
 use crate::scenario::{Conclusion, Scenario, Statistic};
 use crate::verdict::{ConclusionVerdict, PaperVerdict, judge};
 
-/// Scenario with the results of the cells that were run.
+/// A scenario with the results of its cells.
 #[derive(Debug)]
 pub(super) struct Measured {
     pub(super) scenario: Scenario,
-    /// Cells in the order of the scenario.
+    /// Results of the cells, in the order of the scenario.
     pub(super) cells: Vec<CellEnd>,
 }
 
@@ -40,13 +40,14 @@ impl Measured {
         Some(cells.find(|ended| ended.cell == cell)?.accel)
     }
 
-    /// Returns the machine of a cell, if it is a real one and known.
+    /// Returns the machine of a cell; `None` in emulation, or if the cell has no result.
     pub(super) fn machine(&self, cell: &str) -> Option<&BootedMachine> {
         let mut cells = self.cells.iter();
         cells.find(|ended| ended.cell == cell)?.machine.as_ref()
     }
 
-    /// Returns whether a cell polled; only then is noise a figure.
+    /// Returns whether the report has figures of noise. Only cells with a polling task have such
+    /// figures.
     pub(super) fn has_noise(&self) -> bool {
         let mut all = self.cells.iter().flat_map(|ended| &ended.repetitions);
         all.any(|it| it.statistic(Statistic::Noise).is_some())
@@ -100,13 +101,13 @@ pub(super) fn judged(measured: &Measured, conclusion: &Conclusion) -> Conclusion
     judged
 }
 
-/// Returns why a cell has no figures.
+/// Returns the reason why a cell has no figures.
 pub(super) fn why_not(measured: &Measured, cell: &str) -> String {
     let scenario = &measured.scenario;
     let mut cells = scenario.cells().into_iter();
     let refusal = cells
         .find(|it| it.name() == cell)
-        // The refusals of a host depend on the system that was booted there.
+        // On a host, the reason for a refusal depends on the system that was booted.
         .filter(|_| measured.cells.iter().all(|it| it.accel == Accel::Tcg))
         .and_then(|it| emulation::refusal(&it, &scenario.measure));
     match (refusal, measured.failure(cell)) {

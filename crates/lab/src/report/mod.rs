@@ -1,5 +1,5 @@
-//! Report that compares the papers' figures with the measured ones: a page without network or
-//! scripts, the same as Markdown, and a CSV file.
+//! Report that compares the papers' figures with the measured ones. It consists of a page without
+//! network and scripts, the same text as Markdown, and a CSV file.
 
 mod banner;
 mod cdf;
@@ -20,10 +20,10 @@ use crate::folder::Folder;
 use measured::Measured;
 pub use words::brief;
 
-/// Writes the page, and next to it the Markdown and the CSV file.
+/// Writes the page, and the Markdown and CSV files next to it.
 ///
 /// # Errors
-/// If a run cannot be read, or the files cannot be written.
+/// If the results of a run cannot be read, or a file cannot be written.
 pub fn write(folders: &[Folder], page: &Path) -> Result<()> {
     let all: Vec<Measured> = folders.iter().map(Measured::of).collect::<Result<_>>()?;
     let write = |path: &Path, text: String| {

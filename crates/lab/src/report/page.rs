@@ -1,4 +1,4 @@
-//! Page of the report.
+//! HTML page of the report.
 
 use anyhow::Result;
 use askama::Template;
@@ -21,7 +21,7 @@ const STYLE: &str = include_str!("../../templates/style.css");
 #[template(path = "page.html")]
 struct Page {
     style: &'static str,
-    /// Hash of the style; the page may use this style and nothing else.
+    /// Hash of the style sheet. The page's policy allows this style sheet and nothing else.
     style_hash: String,
     banners: Vec<Banner>,
     scenarios: Vec<Part>,
@@ -63,7 +63,7 @@ struct CellRow {
 struct Without {
     cell: String,
     why: String,
-    /// Complete reason of a failure.
+    /// Full text of a failure.
     whole: String,
 }
 
@@ -159,7 +159,7 @@ fn rows(measured: &Measured) -> Vec<CellRow> {
     rows.collect()
 }
 
-/// Returns the cells without figures, with the reasons.
+/// Returns the cells that have no figures, and the reason for each.
 fn without(measured: &Measured) -> Vec<Without> {
     let cells = measured.scenario.cells().into_iter();
     let names = cells.map(|cell| cell.name());

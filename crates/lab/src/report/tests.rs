@@ -184,7 +184,7 @@ fn machine(cpu: &str, xen: Option<&[u32]>) -> BootedMachine {
 fn cells_of_two_machines_are_not_compared_and_a_row_has_its_machine() {
     let verdict_on = |of: Option<BootedMachine>, by: Option<BootedMachine>| {
         let mut measured = measured();
-        // In the first conclusion, `of` is the second of these cells.
+        // In the first conclusion, `of` is the second cell, and `by` is the first cell.
         for (cell, machine) in measured.cells.iter_mut().zip([by, of]) {
             cell.accel = Accel::Kvm;
             cell.machine = machine;

@@ -1,4 +1,4 @@
-//! Report as Markdown, for a repository.
+//! Report as Markdown, which can be stored in a repository.
 
 use std::collections::BTreeSet;
 use std::fmt::Write;
@@ -73,7 +73,7 @@ fn section(text: &mut String, measured: &Measured) -> std::fmt::Result {
     writeln!(text)
 }
 
-/// Returns each real machine once.
+/// Returns descriptions of the real machines, each machine once.
 fn machines(measured: &Measured) -> BTreeSet<String> {
     let machines = measured.cells.iter().filter_map(|it| it.machine.as_ref());
     machines.map(BootedMachine::words).collect()

@@ -1,12 +1,12 @@
-//! Figures in words, the same in all files of the report.
+//! Formats figures as text, in the same way for all files of the report.
 
 use crate::figures::{RepetitionFigures, Who};
 use crate::scenario::{PaperFigure, PublishedTable, Statistic};
 
-/// Text for a figure that one of the repetitions does not have.
+/// Text for a figure that is unknown for at least one repetition.
 const NOT_KNOWN: &str = "not known";
 
-/// Returns the last step of a machine and the last line of its console.
+/// Shortens a failure: returns its first line without the console, and its last console line.
 pub fn brief(failure: &str) -> String {
     let mut lines = failure.lines();
     let first = lines.next().unwrap_or_default();
@@ -17,8 +17,8 @@ pub fn brief(failure: &str) -> String {
     }
 }
 
-/// Returns a figure of a paper, and the measured one unless it has a column of its own or is
-/// missing.
+/// Describes a paper's figure for a cell. Adds the measured figure if there is one, and if the
+/// report has no separate column for it. `None` if the paper has no figure.
 pub(super) fn beside(
     published: &PublishedTable,
     cell: &str,
@@ -39,19 +39,20 @@ pub(super) fn beside(
     Some(format!("{figure}, here {here}"))
 }
 
-/// Returns the repetition with the largest worst.
+/// Returns the repetition with the longest sample; `None` without repetitions.
 pub(super) fn worst(repetitions: &[RepetitionFigures]) -> Option<&RepetitionFigures> {
     repetitions.iter().max_by_key(|it| it.worst_ns)
 }
 
-/// Formats a quantile; for several repetitions, the smallest and the largest.
+/// Formats a quantile in microseconds. For several repetitions, formats the smallest and the
+/// largest.
 pub(super) fn quantile_us(repetitions: &[RepetitionFigures], part: f64) -> String {
     let all = repetitions.iter().map(|it| it.quantile_ns(part));
     let all: Option<Vec<u64>> = all.collect();
     all.map_or(NOT_KNOWN.to_owned(), |all| range_us(all.into_iter()))
 }
 
-/// Formats lengths in microseconds; for several repetitions, the smallest and the largest.
+/// Formats lengths in microseconds. For several repetitions, formats the smallest and the largest.
 pub(super) fn range_us(ns: impl Iterator<Item = u64> + Clone) -> String {
     let us = |ns: u64| format!("{:.1}", ns as f64 / 1e3);
     match (ns.clone().min(), ns.max()) {
@@ -63,7 +64,7 @@ pub(super) fn range_us(ns: impl Iterator<Item = u64> + Clone) -> String {
     }
 }
 
-/// Formats the noise of cells that polled; empty for others.
+/// Formats the noise of cells with a polling task in percent; empty for other cells.
 pub(super) fn noise_percent(repetitions: &[RepetitionFigures]) -> String {
     let all = repetitions.iter();
     let all: Vec<f64> = all
@@ -72,7 +73,8 @@ pub(super) fn noise_percent(repetitions: &[RepetitionFigures]) -> String {
     range_percent(&all)
 }
 
-/// Formats parts in percent; for several repetitions, the smallest and the largest.
+/// Formats parts (0 to 1) in percent. For several repetitions, formats the smallest and the
+/// largest.
 pub(super) fn range_percent(parts: &[f64]) -> String {
     let mut all = parts.to_vec();
     all.sort_by(f64::total_cmp);
@@ -86,7 +88,7 @@ pub(super) fn range_percent(parts: &[f64]) -> String {
     }
 }
 
-/// Formats parts in words: `kvm msr 7.1 us`.
+/// Formats the parts of a sample: `kvm msr 7.1 us`.
 pub(super) fn words(who: &[Who]) -> String {
     let part = |who: &Who| {
         let name = who.name.as_deref().unwrap_or("(no name)");
@@ -96,7 +98,7 @@ pub(super) fn words(who: &[Who]) -> String {
     parts.join(", ")
 }
 
-/// Formats the parts of the worst of all repetitions, with its limitations.
+/// Formats the parts of the repetition's longest sample, and the repetition's limitations.
 pub(super) fn who_made(worst: &RepetitionFigures) -> String {
     let mut said = words(&worst.who);
     let missed = Some(worst.missed).filter(|missed| *missed > 0);

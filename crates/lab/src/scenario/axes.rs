@@ -20,7 +20,7 @@ pub enum Hypervisor {
     Kvm,
     /// KVM with vmnoise's own guest, which has no kernel.
     Microvm,
-    /// Xen; its host is Dom0.
+    /// Xen. Its host is Dom0.
     Xen,
     /// Xen, with Dom0 as the measured system.
     Dom0,
@@ -32,9 +32,9 @@ pub enum Hypervisor {
 pub enum GuestType {
     /// Paravirtualized: its kernel calls Xen instead of using hardware.
     Pv,
-    /// As HVM, but only the CPU is virtualized and no device is emulated.
+    /// Like HVM, but Xen virtualizes only the CPU, and no device is emulated.
     Pvh,
-    /// Complete machine that a QEMU in Dom0 emulates.
+    /// Complete machine, whose devices a QEMU in Dom0 emulates.
     Hvm,
 }
 
@@ -57,7 +57,7 @@ pub enum Load {
     Idle,
     /// Tasks of ordinary priority that make system calls and interrupts.
     SystemCalls,
-    /// Task at FIFO that takes the CPU for 1 ms every 10 ms.
+    /// Task at SCHED_FIFO that takes the CPU for 1 ms every 10 ms.
     Bursts,
     /// Packets that the measured CPU receives each millisecond: 32 on a host, and 32 on each of two
     /// network cards in emulation.
@@ -73,9 +73,9 @@ pub enum Load {
 #[schemars(rename = "Exercise")]
 #[serde(rename_all = "kebab-case")]
 pub enum GuestExercise {
-    /// CPUID, which KVM answers.
+    /// CPUID, which KVM handles.
     Cpuid,
-    /// Write to a port, which the VMM answers.
+    /// Write to a port, which the VMM handles.
     Io,
 }
 
@@ -109,8 +109,8 @@ pub enum Tuning {
 #[schemars(rename = "Policy")]
 #[serde(rename_all = "kebab-case")]
 pub enum CellPolicy {
-    /// Default of the measuring program: `osnoise` keeps the policy it is started with, `timerlat`
-    /// uses FIFO 95.
+    /// Default of the measuring program: `osnoise` keeps the policy with which it is started, and
+    /// `timerlat` uses FIFO 95.
     Usual,
     /// SCHED_OTHER.
     Other,
@@ -133,7 +133,7 @@ pub enum CellWorkload {
     Exercise,
 }
 
-/// Axes that are varied.
+/// Axes of a scenario. Each combination of their values is a cell.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub struct Axes {
@@ -149,7 +149,7 @@ pub struct Axes {
     #[serde(deserialize_with = "one_or_more")]
     #[schemars(with = "OneOrMore<CellKernel>")]
     pub host_kernel: Vec<CellKernel>,
-    /// Kernel of the guest. Without a guest, the host is measured once.
+    /// Kernel of the guest. A host without a guest is measured once.
     #[serde(default = "ordinary", deserialize_with = "one_or_more")]
     #[schemars(with = "OneOrMore<CellKernel>")]
     pub guest_kernel: Vec<CellKernel>,
@@ -165,7 +165,7 @@ pub struct Axes {
     #[serde(default = "kernels_slop", deserialize_with = "one_or_more")]
     #[schemars(with = "OneOrMore<Length>")]
     pub timer_slop: Vec<Length>,
-    /// Exits on purpose; only for vmnoise's own guest.
+    /// Exits that the guest makes on purpose; only for vmnoise's own guest.
     #[serde(default = "cpuid", deserialize_with = "one_or_more")]
     #[schemars(with = "OneOrMore<GuestExercise>")]
     pub exercise: Vec<GuestExercise>,
@@ -173,13 +173,13 @@ pub struct Axes {
     #[serde(default = "usual", deserialize_with = "one_or_more")]
     #[schemars(with = "OneOrMore<CellPolicy>")]
     pub policy: Vec<CellPolicy>,
-    /// Period of a periodic task.
+    /// Period of the periodic task.
     #[serde(default = "papers_period", deserialize_with = "one_or_more")]
     #[schemars(with = "OneOrMore<Length>")]
     pub period: Vec<Length>,
 }
 
-/// Format that [`one_or_more`] reads, for the schema.
+/// Format that [`one_or_more`] reads. Only the schema uses this type.
 #[derive(JsonSchema)]
 #[serde(untagged)]
 #[expect(dead_code, reason = "it describes a file, and nothing is made of it")]
@@ -204,7 +204,7 @@ fn as_is() -> Vec<Tuning> {
     vec![Tuning::AsIs]
 }
 
-/// TIMER_SLOP of arch/x86/xen/time.c.
+/// Default of the kernel: TIMER_SLOP in arch/x86/xen/time.c.
 fn kernels_slop() -> Vec<Length> {
     vec![Length::from_us(100)]
 }
@@ -217,13 +217,13 @@ fn usual() -> Vec<CellPolicy> {
     vec![CellPolicy::Usual]
 }
 
-/// Period of Abeni and Faggioli.
+/// Period in the paper of Abeni and Faggioli.
 fn papers_period() -> Vec<Length> {
     vec![Length::from_us(50)]
 }
 
-/// Reads one value or a list. Written by hand, because serde's derived errors for two formats do
-/// not say what is wrong with a value.
+/// Reads one value or a list of values. This is not derived with serde, because serde's errors for
+/// two formats do not say what is wrong.
 pub(super) fn one_or_more<'de, D, T>(deserializer: D) -> Result<Vec<T>, D::Error>
 where
     D: Deserializer<'de>,
@@ -250,7 +250,7 @@ where
     deserializer.deserialize_any(OneOrMore(PhantomData))
 }
 
-/// Implements `Display` with the names that files and cells use.
+/// Implements `Display` with the names that scenario files and cell names use.
 macro_rules! named {
     ($type:ident: $($variant:ident $name:literal),+) => {
         impl fmt::Display for $type {
@@ -281,7 +281,7 @@ mod tests {
 
     use super::*;
 
-    /// Checks that these words of a file are displayed unchanged.
+    /// Checks that these words of a scenario file are displayed unchanged.
     fn read<T: for<'de> Deserialize<'de> + fmt::Display>(words: &[&str]) {
         for word in words {
             let value = T::deserialize(StrDeserializer::<serde::de::value::Error>::new(word));

@@ -1,4 +1,4 @@
-//! Cells: the combinations of a scenario's axes.
+//! Cells: the combinations of the values on a scenario's axes.
 
 use std::fmt::Display;
 
@@ -7,38 +7,38 @@ use super::axes::{
 };
 use super::length::Length;
 
-/// Cell: one system that is measured.
+/// A system to measure: one value from each axis of a scenario.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Cell {
     /// Hypervisor of the guest.
     pub hypervisor: Hypervisor,
-    /// Kind of virtualization; only for a guest of Xen.
+    /// Kind of virtualization; `None` unless the guest runs on Xen.
     pub guest_type: Option<GuestType>,
     /// Kernel of the host, or of Dom0.
     pub host_kernel: CellKernel,
-    /// Kernel of the guest, if there is one.
+    /// Kernel of the guest; `None` without a guest.
     pub guest_kernel: Option<CellKernel>,
     /// Load in the background.
     pub load: Load,
     /// Settings of host and guest.
     pub tuning: Tuning,
-    /// Shortest timer that the kernel sets; only for a guest of Xen.
+    /// Shortest timer that the guest's kernel sets; `None` unless the guest runs on Xen.
     pub timer_slop: Option<Length>,
-    /// Exits on purpose; only for vmnoise's own guest.
+    /// Exits that the guest makes on purpose; `None` unless it is vmnoise's own guest.
     pub exercise: Option<GuestExercise>,
     /// Scheduling policy of the measuring task.
     pub policy: CellPolicy,
-    /// Period of a periodic task.
+    /// Period of the periodic task.
     pub period: Length,
     /// Program that measures.
     pub workload: CellWorkload,
-    /// Values that distinguish it from the other cells of its scenario.
+    /// Values on the axes that have several values. They distinguish the cell from other cells.
     varied: Vec<String>,
 }
 
 impl Cell {
-    /// Returns the name of the cell in its scenario, which is also the name of its folder: its
-    /// values on the axes that vary.
+    /// Returns the cell's name in its scenario, which is also the name of its folder. The name has
+    /// the cell's values on the axes with several values.
     pub fn name(&self) -> String {
         match self.varied.is_empty() {
             true => "only".to_owned(),
@@ -46,7 +46,7 @@ impl Cell {
         }
     }
 
-    /// Returns all combinations; the last axis varies fastest.
+    /// Returns all combinations of the axes' values. The last axis varies fastest.
     pub(super) fn all(axes: &Axes, workloads: &[CellWorkload]) -> Vec<Cell> {
         let cells = axes.hypervisor.iter().map(|&hypervisor| Cell {
             hypervisor,
@@ -94,7 +94,8 @@ impl Cell {
     }
 }
 
-/// Repeats each cell for each value of an axis, if the axis applies to its hypervisor.
+/// Replaces each cell by one cell for each value of an axis, if the axis applies to the cell's
+/// hypervisor.
 fn vary<T: Copy + Display>(
     cells: Vec<Cell>,
     values: &[T],
@@ -117,7 +118,7 @@ fn vary<T: Copy + Display>(
     all
 }
 
-/// Returns the part of a cell's name for a value; empty if the axis has only one value.
+/// Returns the word for a value in a cell's name; none if the axis has only one value.
 fn name_of<T: Display>(value: T, values: &[T]) -> Vec<String> {
     match values {
         [_, _, ..] => vec![value.to_string()],

@@ -1,35 +1,35 @@
-//! Conclusions of a paper as checks: of two cells, or of a part in one cell.
+//! Conclusions of a paper, which are checked with the figures of one or two cells.
 
 use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::published::Statistic;
 
-/// Conclusion: the figure of one cell, divided by that of another, stays within a bound. A figure
-/// that is a part of a whole may be checked without another cell.
+/// A conclusion of a paper. The figure of one cell, divided by that of another cell, must be within
+/// limits. A figure that is a part of a whole may be checked without a second cell.
 #[derive(Debug, Clone, PartialEq, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub struct Conclusion {
-    /// Conclusion in one sentence.
+    /// The conclusion in one sentence.
     pub text: String,
-    /// Place in the paper.
+    /// Section, table or figure of the paper.
     pub source: String,
-    /// Figure that is checked.
+    /// Figure that is compared.
     pub statistic: Statistic,
-    /// Cell with this figure.
+    /// Name of the cell whose figure is compared.
     pub of: String,
-    /// Cell by whose figure it is divided, if any.
+    /// Name of the cell that gives the divisor. Missing if the figure of `of` is a part of a whole.
     pub by: Option<String>,
-    /// Largest quotient, or part, with which the conclusion holds.
+    /// Largest quotient, or part of a whole, for which the conclusion holds.
     pub at_most: Option<f64>,
-    /// Smallest quotient, or part, with which the conclusion holds.
+    /// Smallest quotient, or part of a whole, for which the conclusion holds.
     pub at_least: Option<f64>,
-    /// Reason why an emulated machine cannot decide the conclusion, if so.
+    /// Reason why emulation cannot decide the conclusion; missing if it can.
     pub not_in_emulation: Option<String>,
 }
 
 impl Conclusion {
-    /// Returns whether this quotient, or part, agrees with the conclusion.
+    /// Returns whether this quotient, or this part of a whole, agrees with the conclusion.
     pub fn agrees(&self, quotient: f64) -> bool {
         self.at_most.is_none_or(|most| quotient <= most)
             && self.at_least.is_none_or(|least| quotient >= least)

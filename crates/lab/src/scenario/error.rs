@@ -1,14 +1,14 @@
-//! Errors in the file of a scenario.
+//! Errors in a scenario file.
 
-/// Error in the file of a scenario, with its place and remedy.
+/// Error in a scenario file. The message contains the place of the error, and the remedy.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 pub enum ScenarioError {
     /// The file does not follow the schema.
     #[error("line {line}: {message}")]
     Schema {
-        /// Line, counted from 1.
+        /// Number of the line, counted from 1.
         line: usize,
-        /// Error in this line, and the allowed values.
+        /// Description of the error, with the allowed values.
         message: String,
     },
     /// The number of repetitions is 0.
@@ -17,25 +17,26 @@ pub enum ScenarioError {
     /// The duration is 0.
     #[error("a `duration` of 0 measures nothing: give one such as \"2s\"")]
     NoDuration,
-    /// An axis has no value.
+    /// The list of an axis is empty.
     #[error("no cell is left: an axis of [axes] has an empty list")]
     NoCell,
-    /// A conclusion has no bound, so it would always hold.
+    /// A conclusion has no limit, so it would always hold.
     #[error(
         "the conclusion {0:?} has neither `at-most` nor `at-least`: nothing could disagree with it"
     )]
     NoBound(String),
-    /// A conclusion concerns a length alone, which differs in every environment.
+    /// A conclusion compares no cells, although its figure is a length. Lengths differ in each
+    /// environment, so a single one cannot be judged.
     #[error(
         "the conclusion {0:?} has no `by`: only a part of a whole can be judged without another cell"
     )]
     NoOther(String),
-    /// A published figure does not have the kind of its statistic.
+    /// A published figure has the wrong unit for its statistic.
     #[error(
         "[[published]] has {figure} as `{statistic}`: a part of a whole ends with %, and a length with its unit"
     )]
     WrongFigure {
-        /// Figure in the file.
+        /// Figure, as written in the file.
         figure: String,
         /// Name of the statistic.
         statistic: String,
@@ -45,7 +46,7 @@ pub enum ScenarioError {
         "[[published]] or [[conclusion]] names `{cell}`, which is no cell; the cells are {known}"
     )]
     UnknownCell {
-        /// Name in the file.
+        /// Name of the cell, as written in the file.
         cell: String,
         /// Names of all cells.
         known: String,

@@ -1,9 +1,9 @@
-//! Lengths of time in the format of options: `50us`, `2s`.
+//! Lengths of time in the format of command-line options: `50us`, `2s`.
 
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-/// Length of time. In a file it is a number and its unit: `ns`, `us`, `ms`, `s` or `m`.
+/// Length of time. Files contain a number and a unit: `ns`, `us`, `ms`, `s` or `m`.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Deserialize, JsonSchema)]
 #[serde(try_from = "String")]
 #[schemars(with = "String")]

@@ -1,5 +1,5 @@
-//! Scenarios: their axes, measurements and sources. A scenario is a TOML file; each combination of
-//! the axes' values is a cell.
+//! Scenarios: TOML files with axes, measurements and sources. Each combination of the values on the
+//! axes is a cell.
 
 mod axes;
 mod cell;
@@ -22,11 +22,11 @@ pub use error::ScenarioError;
 pub use length::Length;
 pub use published::{PaperFigure, PublishedTable, Statistic};
 
-/// Measurement of each cell.
+/// How each cell is measured.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub struct Measure {
-    /// Program that measures. With a list, each cell is measured by each program.
+    /// Program that measures. If a list is given, each program measures each cell.
     #[serde(deserialize_with = "axes::one_or_more")]
     #[schemars(with = "axes::OneOrMore<CellWorkload>")]
     pub workload: Vec<CellWorkload>,
@@ -41,19 +41,19 @@ fn once() -> u32 {
     1
 }
 
-/// Experiment of a paper.
+/// An experiment of a paper.
 #[derive(Debug, Clone, PartialEq, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub struct Scenario {
-    /// Purpose, in one line.
+    /// Purpose of the experiment, in one line.
     pub title: String,
-    /// Paper, with its tables and figures.
+    /// Paper that describes the experiment, with its tables and figures.
     pub source: String,
-    /// Axes that are varied.
+    /// Axes of the experiment. Each combination of their values is a cell.
     pub axes: Axes,
-    /// Measurement of each cell.
+    /// How each cell is measured.
     pub measure: Measure,
-    /// Figures of the paper.
+    /// Figures that the paper published.
     #[serde(default)]
     pub published: Vec<PublishedTable>,
     /// Conclusions of the paper.
@@ -61,10 +61,10 @@ pub struct Scenario {
     pub conclusion: Vec<Conclusion>,
 }
 
-/// Returns the JSON schema of a scenario's file.
+/// Returns the JSON schema of a scenario file.
 ///
 /// # Errors
-/// If it cannot be written as JSON.
+/// If the schema cannot be written as JSON.
 pub fn schema() -> Result<String, serde_json::Error> {
     let schema = schemars::schema_for!(Scenario);
     Ok(serde_json::to_string_pretty(&schema)? + "\n")
@@ -73,7 +73,7 @@ pub fn schema() -> Result<String, serde_json::Error> {
 /// Returns the text of a scenario with this number of repetitions.
 ///
 /// # Errors
-/// If the text is no valid scenario.
+/// If the text is not a valid scenario.
 pub fn repeated(text: &str, repeat: u32) -> Result<String, ScenarioError> {
     let mut table: toml::Table =
         toml::from_str(text).map_err(|error| ScenarioError::of(text, &error))?;
@@ -84,10 +84,10 @@ pub fn repeated(text: &str, repeat: u32) -> Result<String, ScenarioError> {
 }
 
 impl Scenario {
-    /// Parses the text of a scenario's file.
+    /// Parses the text of a scenario file.
     ///
     /// # Errors
-    /// If the text is no valid scenario; the message has the line and the allowed values.
+    /// If the text is not a valid scenario. The message has the line and the allowed values.
     pub fn parse(text: &str) -> Result<Scenario, ScenarioError> {
         let scenario: Scenario =
             toml::from_str(text).map_err(|error| ScenarioError::of(text, &error))?;
@@ -134,8 +134,8 @@ impl Scenario {
         Ok(scenario)
     }
 
-    /// Returns all possible combinations of the axes, in the order of the file. An axis that does
-    /// not apply to a hypervisor, such as the guest type, adds no cells there.
+    /// Returns all possible combinations of the axes' values, in the order of the file. An axis
+    /// that does not apply to a hypervisor, such as the guest type, adds no cells for it.
     pub fn cells(&self) -> Vec<Cell> {
         Cell::all(&self.axes, &self.measure.workload)
     }

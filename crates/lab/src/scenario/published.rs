@@ -1,4 +1,4 @@
-//! Published figures of the cells of a scenario.
+//! Figures that papers published for the cells of a scenario.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -8,46 +8,47 @@ use serde::Deserialize;
 
 use super::length::Length;
 
-/// Kind of figure of a cell's distribution.
+/// Kind of figure that describes a cell's samples: gaps, wake-ups or exits.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Statistic {
-    /// Largest sample.
+    /// Length of the longest sample.
     #[default]
     Worst,
-    /// Smallest sample.
+    /// Length of the shortest sample.
     Least,
-    /// Median of the samples.
+    /// Median length of the samples.
     Median,
-    /// Part of all samples up to 50 us.
+    /// Part of all samples that are no longer than 50 us.
     #[serde(rename = "under-50us")]
     Under50us,
-    /// Part of all samples up to 5 us; 1 for a polling task without gaps.
+    /// Part of all samples that are no longer than 5 us; 1 for a polling task without gaps.
     #[serde(rename = "under-5us")]
     Under5us,
     /// Part of the time that was taken from a polling task.
     Noise,
     /// Part of the time that other tasks of the host took.
     Steal,
-    /// Part of the time that no probe explains, because the hardware took it or the layer below was
+    /// Part of the time that no probe explains. The hardware took it, or the hypervisor below was
     /// not watched.
     Hardware,
-    /// Part of all exits that went to the VMM.
+    /// Part of all exits that the VMM handled.
     HeavyExits,
-    /// Mean time that KVM and the VMM took for an exit, which the thesis calls overhead.
+    /// Mean time that KVM and the VMM took for an exit. The thesis calls this overhead.
     Overhead,
-    /// Median of the exits by the guest's clock.
+    /// Median length of the exits by the guest's clock.
     InGuest,
-    /// Part of the worst for which a culprit is named.
+    /// Part of the longest sample for which a culprit is known.
     Explained,
-    /// Part of the worst that the load took.
+    /// Part of the longest sample that the load took.
     Load,
-    /// Part of the worst that the softirq for received packets took.
+    /// Part of the longest sample that the softirq for received packets took.
     NetRx,
 }
 
 impl Statistic {
-    /// Returns whether the figure is a part of a whole, which is meaningful without another cell.
+    /// Returns whether the figure is a part of a whole. Such a figure has a meaning without a
+    /// second cell.
     pub fn is_part(self) -> bool {
         match self {
             Statistic::Worst
@@ -89,24 +90,23 @@ impl fmt::Display for Statistic {
     }
 }
 
-/// Table of a paper.
+/// Table of figures in a paper.
 #[derive(Debug, Clone, PartialEq, Deserialize, JsonSchema)]
 #[schemars(rename = "Published")]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub struct PublishedTable {
-    /// Place in the paper.
+    /// Section, table or figure of the paper.
     pub source: String,
-    /// Machine of the measurement.
+    /// Machine on which the paper's authors measured.
     pub machine: String,
     /// Kind of the figures.
     #[serde(default)]
     pub statistic: Statistic,
-    /// Figures by the names of cells; a paper may have left some out.
+    /// Figures by the names of cells. Cells may be missing, because a paper may have left some out.
     pub cells: BTreeMap<String, PaperFigure>,
 }
 
-/// Figure of a paper. In a file it is a length of time, such as `28us`, or a part of a whole, such
-/// as `0.5%`.
+/// Figure in a paper: a length of time, such as `28us`, or a part of a whole, such as `0.5%`.
 #[derive(Debug, Clone, Copy, PartialEq, Deserialize, JsonSchema)]
 #[schemars(rename = "Figure")]
 #[serde(try_from = "String")]

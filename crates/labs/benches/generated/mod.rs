@@ -1,4 +1,4 @@
-//! A generated recording of 10 million events, for benches that read a recording.
+//! Generates a recording of 10 million events, for benches that read a recording.
 
 use std::path::Path;
 
@@ -9,9 +9,9 @@ use vmnoise_events::{
 };
 use vmnoise_recording::Writer;
 
-/// Number of events in it.
+/// Number of events in the recording.
 pub const EVENTS: u64 = 10_000_000;
-/// Three activities per gap.
+/// Number of gaps. The recording has three activities per gap.
 const GAPS: u64 = EVENTS / 4;
 const GAP_EVERY_NS: u64 = 20_000;
 

@@ -1,5 +1,5 @@
-//! A generated recording of two CPUs with any number of gaps, and the time and memory that a
-//! command needs to read it.
+//! Generates a recording of two CPUs with any number of gaps. Measures the time and the memory that
+//! a command needs to read it.
 
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -15,13 +15,14 @@ use vmnoise_labs::binary;
 use vmnoise_recording::Writer;
 
 const CPUS: u32 = 2;
-/// Time between two gaps of a CPU.
+/// Time between two gaps of a CPU, nanoseconds.
 const EVERY_NS: u64 = 60_000;
-/// One gap in this many is of a thread, which takes more than the interrupt.
+/// Number of gaps of which one is caused by a thread. This gap is longer than an interrupt's gap.
 const ONE_IN: u64 = 1_000;
 const BEGIN_NS: u64 = 1_000_000_000;
 
-/// Runs `vmnoise` on a recording. Prints how long it took, and the most memory of any run so far.
+/// Runs `vmnoise` on a recording. Prints the time of this run, and the largest memory of any run so
+/// far.
 ///
 /// # Errors
 /// If `vmnoise` cannot be run.
@@ -42,7 +43,7 @@ pub fn time(said: &str, words: &[&str], recording: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Writes a recording with this many gaps: interrupts of 1 to 5 us, and some threads of 20 to 50
+/// Writes a recording with this many gaps: interrupts of 1 to 5 us, and a few threads of 20 to 50
 /// us.
 ///
 /// # Errors
@@ -87,7 +88,7 @@ pub fn generate(path: &Path, gaps: u64) -> Result<()> {
             }))?;
             writer.push(&Event::Gap(Gap {
                 cpu,
-                // The way into the activity and out of it.
+                // The gap also contains the time to enter and to leave the activity.
                 start_tsc: start_mono_ns - 100,
                 end_tsc: end_mono_ns + 100,
                 steal_ns: 0,

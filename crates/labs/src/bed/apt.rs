@@ -1,5 +1,6 @@
-//! Fetches Debian packages with apt. The machine's own suite uses apt as it is set up; a newer
-//! suite uses its own configuration, so the machine's stays untouched.
+//! Fetches Debian packages with apt. For the machine's own suite, apt uses the machine's
+//! configuration. For another suite, apt uses a configuration of its own, and the machine's stays
+//! unchanged.
 
 use std::collections::BTreeSet;
 use std::fs::File;
@@ -13,13 +14,13 @@ use crate::run::target_folder;
 /// Keyring of Debian's archive. Older systems already have the keys that sign newer suites.
 const KEYRING: &str = "/usr/share/keyrings/debian-archive-keyring.gpg";
 
-/// Program with which apt's own scripts fetch one file.
+/// Program of apt that fetches one file. apt's own scripts use it.
 const HELPER: &str = "/usr/lib/apt/apt-helper";
 
 /// Debian release that a kernel or an emulator comes from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum DebianSuite {
-    /// The suite that the machine itself runs.
+    /// The suite of the machine that runs the lab.
     Own,
     /// Newer software built for Debian 12: Linux 6.12, QEMU 10.
     BookwormBackports,
@@ -38,7 +39,7 @@ impl DebianSuite {
         DebianSuite::TrixieBackports,
     ];
 
-    /// Checks that the mirror has this suite: fetches its package lists.
+    /// Checks that the mirror has this suite, by fetching the suite's package lists.
     ///
     /// # Errors
     /// If the mirror does not answer, or has no such suite.
@@ -77,14 +78,14 @@ pub(super) struct Apt {
 }
 
 impl Apt {
-    /// Returns apt as the machine has it set up.
+    /// Returns apt with the machine's own configuration.
     fn own() -> Apt {
         Apt {
             options: Vec::new(),
         }
     }
 
-    /// Returns apt for this suite, from the mirror that the machine uses.
+    /// Returns apt for this suite. It uses the same mirror as the machine.
     pub(super) fn of(suite: DebianSuite) -> Result<Apt> {
         let Some(name) = suite.name() else {
             return Ok(Apt::own());
@@ -116,7 +117,7 @@ impl Apt {
 
     /// Fetches the lists of packages.
     pub(super) fn update(&self) -> Result<()> {
-        // By default apt only warns if a mirror does not answer; this makes it an error.
+        // By default apt only warns if a mirror does not answer. This option makes that an error.
         let strict = "--option=APT::Update::Error-Mode=any";
         let _alone = alone()?;
         self.call("apt-get", &["update", "-qq", strict], Path::new("."))?;
@@ -143,7 +144,7 @@ impl Apt {
             .collect())
     }
 
-    /// Returns the disk space that these packages need, fetched and unpacked, in bytes.
+    /// Returns the disk space in bytes that these packages need, as archives and unpacked.
     pub(super) fn size(&self, packages: &[String]) -> Result<u64> {
         let mut arguments = vec!["show", "--no-all-versions"];
         arguments.extend(packages.iter().map(String::as_str));
@@ -154,7 +155,7 @@ impl Apt {
         )?))
     }
 
-    /// Unpacks packages into their folder, unless an earlier run or another lab already did.
+    /// Unpacks packages into their folder, unless the folder exists already.
     pub(super) fn unpack(&self, bundle: &Bundle) -> Result<()> {
         let Bundle { packages, folder } = bundle;
         if bundle.is_here() {
@@ -164,8 +165,8 @@ impl Apt {
         if bundle.is_here() {
             return Ok(());
         }
-        // The folder gets its final name when it is complete, so that an interrupted download never
-        // counts as done.
+        // The folder gets its final name when it is complete, so an interrupted download never
+        // counts as complete.
         let part = tempfile::tempdir_in(kept())?;
         let mut arguments = vec!["download", "-qq"];
         arguments.extend(packages.iter().map(String::as_str));
@@ -195,12 +196,13 @@ pub(super) fn is_here() -> bool {
     call("apt-cache", &["--version"], Path::new(".")).is_ok()
 }
 
-/// Returns the folder for everything that labs fetch.
+/// Returns the folder in which labs keep all files that they fetch.
 pub(super) fn kept() -> PathBuf {
     target_folder().join("lab")
 }
 
-/// Takes the lock under which a lab fetches: labs run at the same time.
+/// Takes the lock that each lab holds while it fetches, because several labs may run at the same
+/// time.
 fn alone() -> Result<File> {
     std::fs::create_dir_all(kept())?;
     let lock = File::create(kept().join("lock"))?;
@@ -208,7 +210,7 @@ fn alone() -> Result<File> {
     Ok(lock)
 }
 
-/// Returns the mirror of Debian itself, without updates, that the machine uses.
+/// Returns the address of the mirror that the machine uses for Debian itself, without updates.
 fn mirror() -> Result<String> {
     let find = || -> Result<String> {
         let targets = [
@@ -223,11 +225,11 @@ fn mirror() -> Result<String> {
             .map(str::to_owned)
             .context("apt knows no mirror of Debian: labs need Debian")
     };
-    // A fresh machine has no package lists, and apt reports only mirrors that it has lists of.
+    // apt reports only mirrors whose package lists it has. A fresh machine has no lists.
     find().or_else(|_| Apt::own().update().and_then(|()| find()))
 }
 
-/// Fetches one file from the mirror, as `apt-get download` would fetch a package, and deletes it.
+/// Fetches one file from the mirror in the same way as `apt-get download`, and deletes the file.
 pub(super) fn reach() -> Result<()> {
     let folder = tempfile::tempdir().context("a folder for what is fetched")?;
     let targets = [
@@ -253,7 +255,7 @@ pub(super) fn reach() -> Result<()> {
     }
 }
 
-/// The first of apt's errors, without the warnings around it.
+/// Returns the first of apt's errors, without the warnings around it.
 fn complaint(said: &str) -> &str {
     let mut errors = said.lines().filter_map(|line| line.strip_prefix("E: "));
     errors.next().unwrap_or(said)
@@ -270,7 +272,7 @@ fn sizes(packages: &str) -> u64 {
     sum("Size:") + 1024 * sum("Installed-Size:")
 }
 
-/// Returns the address in a line of origin, code name and address, if it is of Debian itself.
+/// Parses `ORIGIN CODENAME ADDRESS`. Returns the address if the line is for Debian itself.
 fn debian_itself(line: &str) -> Option<&str> {
     let (codename, address) = line.strip_prefix("Debian ")?.split_once(' ')?;
     (!codename.contains('-')).then_some(address)

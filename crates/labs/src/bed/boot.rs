@@ -1,4 +1,4 @@
-//! Boots a machine once, waits for its end, and collects its output.
+//! Boots a machine, waits until it ends, and collects its output.
 
 use std::path::Path;
 
@@ -12,27 +12,27 @@ use super::qemu::Qemu;
 /// Output of a lab.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LabReport {
-    /// `uname -r` of the kernel that ran; it changes with the distribution's updates.
+    /// `uname -r` of the machine's kernel. It changes with the distribution's updates.
     pub kernel_version: String,
-    /// One output per command that was waited for, in order.
+    /// One output for each command that the lab waited for, in order.
     pub outputs: Vec<CommandOutput>,
-    /// Everything that the kernel and the init wrote to the console.
+    /// Everything that the kernel and the init process wrote to the console.
     pub console: String,
 }
 
-/// A machine that is yet to be booted, without its serial ports and monitor.
+/// A machine that is ready to boot.
 #[derive(Debug)]
 pub(super) struct Boot<'a> {
     pub qemu: &'a Qemu,
     pub arguments: Vec<String>,
-    /// Commands that its init runs.
+    /// Commands that the machine's init process runs.
     pub commands: &'a [&'a str],
     pub kernel_version: &'a str,
     pub patience: Patience,
 }
 
 impl Boot<'_> {
-    /// Boots the machine, which writes its files into `folder`.
+    /// Boots the machine, and keeps the machine's output files in `folder`.
     pub(super) fn run(self, folder: &Path) -> Result<LabReport> {
         let console_file = folder.join("console");
         let results_file = folder.join("results");
@@ -74,8 +74,8 @@ impl Boot<'_> {
     }
 }
 
-/// Returns the last lines of a console: enough for a panic with its stack, or for the stacks of a
-/// handful of threads.
+/// Returns the last lines of a console. They suffice for a panic with its stack, or for the stacks
+/// of several threads.
 fn tail(console: &str) -> String {
     let lines: Vec<&str> = console.lines().collect();
     lines[lines.len().saturating_sub(150)..].join("\n")

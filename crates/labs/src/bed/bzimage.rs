@@ -1,5 +1,5 @@
-//! The kernel in a bzImage. A bzImage unpacks itself when it boots, which takes much of an emulated
-//! boot.
+//! Unpacks the kernel in a bzImage. Otherwise the bzImage would unpack itself at boot, which takes
+//! a large part of an emulated boot.
 
 use std::path::Path;
 
@@ -12,8 +12,8 @@ pub(super) fn vmlinux(image: &Path) -> Result<Vec<u8>> {
     decompressed(payload(&std::fs::read(image)?)?)
 }
 
-/// Returns the compressed kernel, without its size, which follows it
-/// (Documentation/arch/x86/boot.rst).
+/// Returns the compressed kernel, without its uncompressed size, which is stored after the
+/// compressed kernel (Documentation/arch/x86/boot.rst).
 fn payload(image: &[u8]) -> Result<&[u8]> {
     const SETUP_SECTORS: usize = 0x1f1;
     const PAYLOAD_OFFSET: usize = 0x248;
@@ -24,7 +24,7 @@ fn payload(image: &[u8]) -> Result<&[u8]> {
     image.get(start..end).context("a bzImage cut short")
 }
 
-/// Returns a little-endian number of four bytes.
+/// Returns the little-endian number in the four bytes from `at`.
 pub(super) fn word(bytes: &[u8], at: usize) -> Result<usize> {
     let word = bytes.get(at..at + size_of::<u32>()).context("cut short")?;
     Ok(u32::from_le_bytes(word.try_into()?) as usize)

@@ -1,4 +1,4 @@
-//! Files of this machine that a lab carries: programs, and the libraries they need.
+//! Files of this machine that a lab carries, such as programs and the libraries that they need.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -17,7 +17,7 @@ pub(super) struct Carried {
 }
 
 impl Carried {
-    /// Names a file of this machine at `from`, which the lab has at `inside`.
+    /// Names a file of this machine at `from`. In the lab, its path is `inside`.
     pub(super) fn new(inside: &str, from: &Path) -> Carried {
         Carried {
             inside: inside.into(),
@@ -37,8 +37,8 @@ pub(super) fn shell() -> Result<Vec<Carried>> {
     }))
 }
 
-/// Returns the compiler's driver and the programs that it starts. They keep their paths, so the
-/// driver finds them.
+/// Returns the compiler's driver and the programs that it starts. Their paths in the lab are the
+/// same as here, so the driver finds these programs.
 pub(super) fn compiler() -> Result<Vec<Carried>> {
     let driver = Path::new("/usr/bin/cc");
     let of_it = |name: &str| -> Result<PathBuf> {
@@ -71,8 +71,8 @@ fn with_libraries(programs: impl IntoIterator<Item = Carried>) -> Result<Vec<Car
     Ok(files.into_values().collect())
 }
 
-/// Returns the libraries of a program that was unpacked below `root`. Those of its own packages
-/// come from there, the others from the machine itself.
+/// Returns the libraries of a program that was unpacked below `root`. A library that was unpacked
+/// there comes from `root`, and every other library comes from the machine itself.
 pub(super) fn libraries(program: &Path, root: &Path) -> Result<Vec<Carried>> {
     let folder = root.join("usr/lib/x86_64-linux-gnu");
     let first = format!("LD_LIBRARY_PATH={}", folder.display());
@@ -95,7 +95,7 @@ pub(super) fn libraries(program: &Path, root: &Path) -> Result<Vec<Carried>> {
         .collect())
 }
 
-/// Returns the file in a line of ldd(1); `None` for the vDSO, which has no file.
+/// Returns the path in a line of ldd(1); `None` for the vDSO, which has no file.
 fn path_of_library(line: &str) -> Option<&str> {
     let line = line.trim();
     let (file, _) = line.rsplit_once(" (")?;

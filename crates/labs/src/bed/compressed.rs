@@ -1,11 +1,12 @@
-//! Files that Debian compresses: kernel modules, the kernel itself, and Xen.
+//! Decompresses files that Debian compresses: kernel modules, the kernel itself, and Xen.
 
 use std::io::{Seek, Write};
 use std::process::Command;
 
 use anyhow::{Context, Result, ensure};
 
-/// First bytes of a compressed file, the program that decompresses it, and that program's package.
+/// Known formats: the first bytes of a compressed file, the program that decompresses it, and the
+/// Debian package of this program.
 const FORMATS: [(&[u8], &str, &str); 4] = [
     (b"\x1f\x8b", "gzip", "gzip"),
     (b"\xfd7zXZ\0", "xz", "xz-utils"),
@@ -13,7 +14,7 @@ const FORMATS: [(&[u8], &str, &str); 4] = [
     (b"\x02\x21\x4c\x18", "lz4", "lz4"),
 ];
 
-/// Returns the decompressed content. Bytes of no known format come back unchanged.
+/// Returns the decompressed content. Returns bytes of an unknown format unchanged.
 pub(super) fn decompressed(bytes: &[u8]) -> Result<Vec<u8>> {
     let format = FORMATS.iter().find(|(magic, ..)| bytes.starts_with(magic));
     let Some(&(_, program, package)) = format else {

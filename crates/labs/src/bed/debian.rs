@@ -1,4 +1,4 @@
-//! A Debian that boots from a disk with its own kernel, initramfs and service manager.
+//! Boots a Debian system from a disk, with its own kernel, initramfs and service manager.
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -15,48 +15,50 @@ use super::inside::{COMMANDS, RESULTS, SERIAL_PORT};
 use super::machine::Patience;
 use super::qemu::Qemu;
 
-/// Kernel parameter that names its root.
+/// Kernel parameter that names the root disk.
 const ROOT: &str = "root=/dev/vda rw";
 /// Size of the disk, a sparse file.
 const BYTES: &str = "2G";
 const MEMORY_MIB: u32 = 1024;
-/// 2 ns per instruction. Debian's services time out by this clock, which a busy host must not move.
+/// Exponent of the virtual time: an instruction takes 2^1 ns. Debian's services time out by this
+/// clock, so a busy host cannot cause a timeout.
 const VIRTUAL_TIME: Option<u8> = Some(1);
 
-/// How long it may take before it counts as hung. It starts all services of a Debian.
+/// Maximum time of a boot before it counts as hung. The boot starts all services of a Debian
+/// system.
 const BACKSTOP: Duration = Duration::from_secs(900);
 
-/// systemd unit that runs the commands after all default services have started.
+/// systemd unit that runs the commands after it has started all default services.
 const UNIT: &str = "[Unit]\nAfter=multi-user.target\n\
                     [Service]\nType=exec\nExecStart=/lab/init\nStandardError=tty\nTTYPath=/dev/console\n";
 const UNIT_FILE: &str = "etc/systemd/system/lab.service";
 const WANTED: &str = "etc/systemd/system/graphical.target.wants/lab.service";
 
-/// Root folder of a Debian on this machine's disk, with one kernel and systemd.
+/// Root folder of a Debian system on this machine's disk, with one kernel and systemd.
 #[derive(Debug)]
 pub struct Debian<'a> {
     root: &'a Path,
 }
 
 impl<'a> Debian<'a> {
-    /// Returns the Debian in this folder. The caller keeps the folder.
+    /// Returns the Debian system in this folder. The caller must keep the folder.
     pub fn of(root: &'a Path) -> Debian<'a> {
         Debian { root }
     }
 
-    /// Boots the Debian with one CPU in virtual time, runs the commands as root one after the
-    /// other, and powers off, as [`Lab::run`](super::Lab::run) does. Its changes to the disk are
-    /// dropped.
+    /// Boots the Debian system with one CPU in virtual time, runs the commands as root one after
+    /// the other, and powers off. [`Lab::run`](super::Lab::run) treats commands in the same way.
+    /// Changes that the system makes to its disk are dropped.
     ///
     /// # Errors
-    /// If it has no kernel, or does not power off: the message shows how far it came, and the end
-    /// of its console.
+    /// If the system has no kernel, or does not power off. The error contains the end of the
+    /// system's console, and says how far the boot came.
     pub fn run(&self, commands: &[&str]) -> Result<LabReport> {
         self.prepare(commands)?;
         let (vmlinuz, kernel_version) = self.of_boot("vmlinuz-")?;
         let (initramfs, _) = self.of_boot("initrd.img-")?;
         let beside = self.root.parent().context("no folder around the root")?;
-        // Next to the root, because the folder for temporary files may be in memory.
+        // The folder is next to the root, because the folder for temporary files may be in memory.
         let folder = tempfile::tempdir_in(beside).context("a folder for its disk")?;
         let disk = folder.path().join("disk");
         let (root, disk_name) = (self.root.to_string_lossy(), disk.to_string_lossy());
@@ -81,7 +83,7 @@ impl<'a> Debian<'a> {
         boot.run(folder.path())
     }
 
-    /// Puts the init, the unit and the commands into the root.
+    /// Writes the init process, the systemd unit and the commands into the root folder.
     fn prepare(&self, commands: &[&str]) -> Result<()> {
         let inside = |path: &str| self.root.join(path.trim_start_matches('/'));
         let folders = [COMMANDS, WANTED].map(|file| inside(file).with_file_name(""));
@@ -96,7 +98,8 @@ impl<'a> Debian<'a> {
         Ok(())
     }
 
-    /// Returns the file in `/boot` whose name begins with `start`, and the rest of its name.
+    /// Returns the path of the file in `/boot` whose name begins with `start`, and the rest of its
+    /// name.
     fn of_boot(&self, start: &str) -> Result<(PathBuf, String)> {
         let boot = self.root.join("boot");
         let entries = fs::read_dir(&boot).into_iter().flatten().flatten();

@@ -1,5 +1,5 @@
-//! A Linux guest inside a lab: the files that the lab carries, so that QEMU runs there on the lab's
-//! own KVM and boots the same kernel again.
+//! Finds the files that a lab carries for a Linux guest inside it. In the lab, QEMU runs with the
+//! lab's own KVM, and boots the same kernel again.
 
 use std::path::Path;
 
@@ -34,7 +34,7 @@ pub(super) fn kernel(image: &Image) -> Result<Vec<Carried>> {
     carried.collect()
 }
 
-/// Returns QEMU with its libraries and firmware, at their usual paths.
+/// Returns QEMU, its libraries and its firmware, each with its usual path in the lab.
 pub(super) fn vmm(qemu: &Qemu) -> Result<Vec<Carried>> {
     let program = qemu.file()?;
     let mut files = vec![Carried::new(

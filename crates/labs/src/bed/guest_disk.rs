@@ -1,5 +1,6 @@
-//! The disk on which a guest hands out files. A serial port would cost one exit per byte, and a
-//! recording has many bytes. Each file is stored as its length in eight bytes, then its content.
+//! Exchanges files through a disk of a guest. A serial port would cost one exit per byte, and a
+//! recording has many bytes. Each file is stored as its length in eight bytes, followed by its
+//! content.
 
 use std::fs::{self, File};
 use std::io::{Read, Write};
@@ -15,13 +16,13 @@ const BYTES: u64 = 256 << 20;
 /// Creates an empty disk.
 ///
 /// # Errors
-/// If it cannot be written.
+/// If the file of the disk cannot be written.
 pub fn create(disk: &Path) -> Result<()> {
     let file = File::create(disk).and_then(|file| file.set_len(BYTES));
     file.with_context(|| disk.display().to_string())
 }
 
-/// Writes these files to the disk; runs in the guest.
+/// Writes these files to the disk. Call this function in the guest.
 ///
 /// # Errors
 /// If a file cannot be read, or does not fit.
@@ -35,11 +36,11 @@ pub fn save(files: &[&str]) -> Result<()> {
     Ok(disk.sync_all()?)
 }
 
-/// Reads the first `count` files that the guest wrote to the disk; runs on the machine that booted
-/// the guest.
+/// Reads the first `count` files that the guest wrote to the disk. Call this function on the
+/// machine that booted the guest.
 ///
 /// # Errors
-/// If there are fewer.
+/// If the disk has fewer files.
 pub fn load(disk: &Path, count: usize) -> Result<Vec<Vec<u8>>> {
     let mut disk = File::open(disk)?;
     let mut next = || -> Result<Vec<u8>> {

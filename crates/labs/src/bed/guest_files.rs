@@ -1,5 +1,4 @@
-//! Files that a machine keeps of each Linux guest that it boots on its KVM, and how it waits for a
-//! guest.
+//! Files that a machine keeps for each Linux guest that it boots with KVM. Also waits for a guest.
 
 use std::path::{Path, PathBuf};
 use std::thread::sleep;
@@ -14,11 +13,11 @@ use crate::schedstat;
 pub struct GuestFiles {
     /// The guest's disk.
     pub disk: PathBuf,
-    /// Results of the guest's commands, one line of JSON each.
+    /// File with the results of the guest's commands, one line of JSON per command.
     pub results: PathBuf,
-    /// Console of the guest's kernel.
+    /// File with the console of the guest's kernel.
     pub console: PathBuf,
-    /// Process ID of the guest's VMM.
+    /// File with the process ID of the guest's VMM.
     pub vmm: PathBuf,
 }
 
@@ -42,7 +41,7 @@ impl GuestFiles {
     /// Waits in a lab until `count` commands of this guest have ended.
     ///
     /// # Errors
-    /// If the guest ends earlier; the message has the end of its console.
+    /// If the guest ends earlier. The error contains the end of the guest's console.
     pub fn wait(&self, count: usize) -> Result<()> {
         // Each check takes CPU time from the guest if the lab has one CPU.
         const LOOK: Duration = Duration::from_millis(100);
@@ -55,7 +54,7 @@ impl GuestFiles {
     /// Returns whether `count` commands of the guest have ended.
     ///
     /// # Errors
-    /// If the guest has ended earlier; the message has the end of its console.
+    /// If the guest ended before. The error contains the end of the guest's console.
     pub fn has_reported(&self, count: usize) -> Result<bool> {
         if self.reported() >= count {
             return Ok(true);
@@ -76,7 +75,7 @@ impl GuestFiles {
         Ok(false)
     }
 
-    /// Returns the number of its commands that have ended.
+    /// Returns the number of the guest's commands that have ended.
     pub(super) fn reported(&self) -> usize {
         let results = std::fs::read(&self.results).unwrap_or_default();
         results.iter().filter(|byte| **byte == b'\n').count()

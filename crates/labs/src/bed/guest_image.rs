@@ -1,4 +1,4 @@
-//! Boot files of a Linux guest of KVM.
+//! Boot files of a Linux guest that runs on KVM.
 
 use std::path::{Path, PathBuf};
 
@@ -10,7 +10,7 @@ use super::initramfs::{self, Contents};
 use super::inside;
 use super::kernel::{self, DebianKernel};
 
-/// A kernel of Debian, and an initramfs that runs commands as a lab does.
+/// A Debian kernel, and an initramfs that runs commands in the same way as a lab.
 #[derive(Debug)]
 pub(super) struct GuestImage {
     pub vmlinux: PathBuf,
@@ -18,7 +18,7 @@ pub(super) struct GuestImage {
 }
 
 impl GuestImage {
-    /// Writes the initramfs into `folder`.
+    /// Installs the kernel, and writes the initramfs into `folder`.
     pub(super) fn write(
         folder: &Path,
         (kernel, suite): (DebianKernel, DebianSuite),

@@ -1,4 +1,4 @@
-//! The only file system of a lab: an init, programs, kernel modules, and the commands to run.
+//! Writes the only file system of a lab: an init process, programs, kernel modules, and commands.
 
 use std::collections::BTreeSet;
 use std::fs::File;
@@ -20,21 +20,21 @@ const PROGRAM: u32 = 0o100_755;
 const PLAIN: u32 = 0o100_644;
 const LINK: u32 = 0o120_777;
 
-/// End of the name of a compressed module.
+/// End of the file name of a compressed module.
 const COMPRESSED: &str = ".xz";
 
-/// Folders on which the init mounts file systems.
+/// Folders on which the init process mounts file systems.
 const MOUNT_POINTS: [&str; 4] = ["proc", "sys", "dev", "tmp"];
 
 /// Contents of an initramfs.
 #[derive(Debug)]
 pub(super) struct Contents<'a> {
-    /// In loading order.
+    /// Kernel modules, in loading order.
     pub modules: &'a [PathBuf],
     pub programs: &'a [PathBuf],
     pub carried: &'a [Carried],
     pub commands: &'a [&'a str],
-    /// Device to which the machine writes its results.
+    /// Device to which the machine writes the results of its commands.
     pub results: &'a str,
 }
 
@@ -68,7 +68,7 @@ pub(super) fn write(path: &Path, contents: &Contents<'_>) -> Result<()> {
         let file = name(module)?;
         let inside = format!("lab/{}", file.trim_end_matches(COMPRESSED));
         if file.ends_with(COMPRESSED) {
-            // Not every kernel decompresses modules itself (CONFIG_MODULE_DECOMPRESS).
+            // Some kernels cannot decompress modules (CONFIG_MODULE_DECOMPRESS).
             archive.entry(&inside, PLAIN, &decompressed(&std::fs::read(module)?)?)?;
         } else {
             archive.copy(&inside, PLAIN, module)?;
@@ -83,9 +83,9 @@ pub(super) fn write(path: &Path, contents: &Contents<'_>) -> Result<()> {
     Ok(())
 }
 
-/// Returns a program without its debug sections. They are four fifths of it, and an emulated
-/// machine copies slowly. A script and a lab's own program have no debug sections and come back
-/// unchanged.
+/// Returns a program without its debug sections. They are four fifths of the program, and an
+/// emulated machine copies slowly. Returns scripts and the lab's own programs unchanged, because
+/// they have no debug sections.
 fn stripped(program: &Path) -> Result<Vec<u8>> {
     let whole = std::fs::read(program).with_context(|| program.display().to_string())?;
     let program_file = object::File::parse(&*whole);

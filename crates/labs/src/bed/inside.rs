@@ -1,4 +1,5 @@
-//! Agreement between both sides of a lab: paths inside, and the format of results.
+//! Paths inside a lab, and the format of results. Both sides of a lab use them: the machine and the
+//! program that boots it.
 
 use anyhow::{Context, Result, ensure};
 use serde::{Deserialize, Serialize};
@@ -10,31 +11,31 @@ pub const MODULES: &str = "/lab/modules";
 pub const COMMANDS: &str = "/lab/commands";
 /// Symbolic link to the device to which results are written.
 pub const RESULTS: &str = "/lab/results";
-/// Serial port for results; the kernel has the console to itself.
+/// Serial port for results. The kernel's messages go to the console, which is another port.
 pub(super) const SERIAL_PORT: &str = "/dev/ttyS1";
-/// Device for results in a guest of Xen, which has no port but its console.
+/// Device for results in a guest of Xen. Such a guest has no port except its console.
 pub(super) const XEN_CONSOLE: &str = "/dev/hvc0";
-/// Serial port whose lines are commands to QEMU's monitor. They act on the machine from outside
-/// (`nmi`).
+/// Serial port whose lines are commands to QEMU's monitor. These commands act on the machine from
+/// outside, for instance `nmi`.
 pub const MONITOR: &str = "/dev/ttyS2";
-/// The kernel of the guest that a lab carries.
+/// Kernel of the guest that a lab carries.
 pub const GUEST_KERNEL: &str = "/lab/guest/kernel";
 /// Initramfs of the guest that a lab carries.
 pub const GUEST_INITRAMFS: &str = "/lab/guest/initramfs";
-/// Folder where a program of a lab finds kernels for guests of its own.
+/// Folder in which a program of a lab finds kernels for guests that the program boots.
 pub(super) const KEPT: &str = "/bin/target/lab";
-/// Device in the guest through which it hands out files.
+/// Disk of the guest, to which the guest writes the files that it hands out.
 pub(super) const GUEST_DISK: &str = "/dev/vda";
 /// `xl` configuration of the guest that a lab of Xen carries.
 pub const XEN_DOMAIN: &str = "/lab/guest/domain";
-/// Log of everything that the guest of Xen writes to its console, its results included.
+/// Log of everything that a guest of Xen writes to its console, including its results.
 pub const XEN_GUEST_CONSOLE: &str = "/tmp/guest-lab.log";
-/// Start of a line with a result.
+/// Start of a line that contains a result.
 const RESULT: &str = "{\"status\":";
-/// Prefix of a command that runs in parallel to those after it; its output is dropped.
+/// Prefix of a command that runs in parallel with the commands after it. Its output is dropped.
 const BESIDE: &str = "& ";
 
-/// Exit status and output of a command inside a lab; leaves the lab as one line of JSON.
+/// Exit status and output of a command inside a lab. The lab prints this as one line of JSON.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CommandOutput {
     /// Exit status; `None` if a signal ended the command.
@@ -59,16 +60,17 @@ impl CommandOutput {
     /// Returns the JSON that the command printed.
     ///
     /// # Errors
-    /// If the command failed, or printed anything else.
+    /// If the command failed, or printed no JSON.
     pub fn json(&self) -> Result<Value> {
         let text = self.text()?;
         serde_json::from_str(text).with_context(|| format!("not JSON: {text}"))
     }
 
-    /// Returns the file that `lab-guest print` printed: compressed, in hexadecimal digits.
+    /// Returns the file that the command `lab-guest print` printed as hexadecimal digits of its
+    /// compressed content.
     ///
     /// # Errors
-    /// If the command failed, or printed anything else.
+    /// If the command failed, or printed no such file.
     pub fn file(&self) -> Result<Vec<u8>> {
         let text = self.text()?.trim();
         ensure!(
@@ -82,21 +84,23 @@ impl CommandOutput {
     }
 }
 
-/// Prefix of a command that runs in parallel to those after it. It is waited for after the last
-/// one, and its output comes then.
+/// Prefix of a command that runs in parallel with the commands after it. The lab waits for its end
+/// after the last command, and prints its output after that.
 const TO_THE_END: &str = "&& ";
 
-/// Returns whether this command runs in parallel to those after it, with its output dropped.
+/// Returns whether this command runs in parallel with the commands after it, and its output is
+/// dropped.
 pub fn is_beside(command: &str) -> bool {
     command.starts_with(BESIDE)
 }
 
-/// Returns whether this command runs in parallel to those after it, and is waited for at the end.
+/// Returns whether this command runs in parallel with the commands after it, and the lab waits for
+/// its end after the last command.
 pub fn runs_to_the_end(command: &str) -> bool {
     command.starts_with(TO_THE_END)
 }
 
-/// Returns the program of a command and its arguments.
+/// Returns the words of a command without prefix: its program and its arguments.
 pub fn words(command: &str) -> impl Iterator<Item = &str> {
     let plain = [BESIDE, TO_THE_END]
         .iter()
@@ -104,7 +108,7 @@ pub fn words(command: &str) -> impl Iterator<Item = &str> {
     plain.unwrap_or(command).split(' ')
 }
 
-/// Returns the commands that have results, in the order of the results.
+/// Returns the commands whose results the lab prints, in the order of these results.
 pub(super) fn in_order_of_results<'a>(commands: &[&'a str]) -> Vec<&'a str> {
     let waited_for = commands.iter().filter(|command| !is_beside(command));
     let mut waited_for: Vec<&str> = waited_for.copied().collect();
@@ -112,8 +116,8 @@ pub(super) fn in_order_of_results<'a>(commands: &[&'a str]) -> Vec<&'a str> {
     waited_for
 }
 
-/// Describes how far a machine came that did not power off. The last line of its results may be
-/// cut.
+/// Describes how many commands of a machine have ended, for an error about a machine that did not
+/// power off. The last line of `results` may be incomplete.
 pub(super) fn progress(results: &[u8], commands: &[&str]) -> String {
     let text = String::from_utf8_lossy(results);
     let ended = text
@@ -139,7 +143,7 @@ pub(super) fn progress(results: &[u8], commands: &[&str]) -> String {
     format!("{of}{last}{next}")
 }
 
-/// Returns the complete lines on the console of a guest of Xen that are results.
+/// Returns the complete lines of a Xen guest's console that are results.
 pub fn results_on_console(console: &str) -> String {
     let lines = console
         .split_inclusive('\n')
@@ -150,7 +154,7 @@ pub fn results_on_console(console: &str) -> String {
 /// Parses the results of a machine.
 ///
 /// # Errors
-/// If they are cut short or not text.
+/// If the results are incomplete or not text.
 pub fn outputs(results: &[u8]) -> Result<Vec<CommandOutput>> {
     let text = str::from_utf8(results).context("the results are not text")?;
     text.lines()

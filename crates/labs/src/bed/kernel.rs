@@ -1,5 +1,5 @@
-//! Stock kernels of Debian. They are found by their meta packages, because versions change, and
-//! kept unpacked under `target/lab/`.
+//! Finds stock kernels of Debian by their meta packages, because versions change. Keeps the kernels
+//! unpacked under `target/lab/`.
 
 use std::fs::Permissions;
 use std::io::Write;
@@ -11,14 +11,14 @@ use anyhow::{Context, Result, bail};
 use super::apt::{self, Apt, Bundle, DebianSuite};
 use super::bzimage;
 
-/// A kernel of Debian for amd64.
+/// A flavour of Debian's kernel for amd64.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum DebianKernel {
     /// The kernel for virtual machines: the smallest, and the quickest to boot.
     Cloud,
     /// The PREEMPT_RT kernel, which has the osnoise tracer.
     Rt,
-    /// The kernel for every machine; only this one can be the Dom0 of Xen.
+    /// The kernel for every machine. Only this kernel can be Xen's Dom0.
     Plain,
 }
 
@@ -31,7 +31,7 @@ impl DebianKernel {
         }
     }
 
-    /// Returns whether this kernel's meta package depends on a package of this name, as
+    /// Returns whether this kernel's meta package can depend on a package of this name, such as
     /// `linux-image-6.1.0-1-rt-amd64`.
     fn is_called(self, package: &str) -> bool {
         let flavour = self.meta_package().trim_start_matches("linux-image");
@@ -40,8 +40,8 @@ impl DebianKernel {
         version.is_some_and(|version| version.ends_with(|last: char| last.is_ascii_digit()))
     }
 
-    /// Returns the modules that KVM on AMD needs, in loading order. `ccp` is not built for the
-    /// cloud kernel.
+    /// Returns the names of the modules that KVM on AMD needs, in loading order. The cloud kernel
+    /// has no module `ccp`.
     fn modules(self) -> &'static [&'static str] {
         match self {
             DebianKernel::Cloud => &["irqbypass", "kvm", "kvm-amd"],
@@ -50,7 +50,8 @@ impl DebianKernel {
     }
 }
 
-/// Modules for QEMU's virtio devices, in loading order. Since Debian 13 they are built in.
+/// Modules for QEMU's virtio devices, in loading order. Since Debian 13 the kernel has them built
+/// in.
 const VIRTIO: [&str; 5] = [
     "virtio_ring",
     "virtio",
@@ -72,7 +73,7 @@ const NETWORK: [&str; 6] = [
     "bridge",
 ];
 
-/// Modules for a guest's vsock device that the host's kernel serves, in loading order.
+/// Modules with which a host's kernel serves the vsock device of a guest, in loading order.
 const VHOST: [&str; 5] = [
     "vsock",
     "vmw_vsock_virtio_transport_common",
@@ -81,7 +82,7 @@ const VHOST: [&str; 5] = [
     "vhost_vsock",
 ];
 
-/// Modules through which Xen's programs in a Dom0 reach the hypervisor, in loading order.
+/// Modules with which Xen's programs in Dom0 reach the hypervisor, in loading order.
 const DOM0: [&str; 5] = [
     "xen-evtchn",
     "xen-gntdev",
@@ -90,10 +91,10 @@ const DOM0: [&str; 5] = [
     "xenfs",
 ];
 
-/// A kernel on this machine's disk.
+/// An unpacked kernel on this machine's disk.
 #[derive(Debug)]
 pub(super) struct Image {
-    /// `uname -r`.
+    /// Version of the kernel as `uname -r` prints it.
     pub version: String,
     pub vmlinuz: PathBuf,
     kernel: DebianKernel,
@@ -130,19 +131,19 @@ impl Image {
         DOM0.iter().map(|name| self.module(name)).collect()
     }
 
-    /// Returns the file of a module. A file that ends in `.xz` is compressed, as all are since
-    /// Debian 13.
+    /// Returns the path of a module. A file that ends in `.xz` is compressed. Since Debian 13, all
+    /// modules are compressed.
     pub fn module(&self, name: &str) -> Result<PathBuf> {
         self.find(name)
             .with_context(|| format!("Linux {} has no module {name}", self.version))
     }
 
-    /// Returns the unpacked kernel, which is kept next to the compressed one.
+    /// Returns the path of the uncompressed kernel, which is kept next to the compressed kernel.
     pub fn vmlinux(&self) -> Result<PathBuf> {
         let folder = self.vmlinuz.parent().context("a kernel in no folder")?;
         let unpacked = folder.join("vmlinux");
         if !unpacked.is_file() {
-            // Other labs may look for the file now, so it gets its name when it is complete.
+            // Other labs may look for this file now, so the file gets its name when it is complete.
             let mut whole = tempfile::NamedTempFile::new_in(folder)?;
             whole.write_all(&bzimage::vmlinux(&self.vmlinuz)?)?;
             let file = whole.as_file();
@@ -161,7 +162,7 @@ impl Image {
     }
 }
 
-/// Finds the kernel's current package, and unpacks it if that is still to do.
+/// Finds the kernel's current package, and unpacks the package if it is not unpacked yet.
 pub(super) fn install(kernel: DebianKernel, suite: DebianSuite) -> Result<Image> {
     let apt = Apt::of(suite)?;
     let unpacked = || {
@@ -172,7 +173,8 @@ pub(super) fn install(kernel: DebianKernel, suite: DebianSuite) -> Result<Image>
     let folder = match unpacked() {
         Ok(folder) => folder,
         Err(_) if !apt::is_here() => kept(kernel)?,
-        // A fresh machine has no package lists; a machine that was off for long has old ones.
+        // A fresh machine has no package lists. The lists of a machine that was off for long are
+        // old.
         Err(missing) => {
             apt.update()
                 .with_context(|| format!("looking again, because {missing:#}"))?;
@@ -192,8 +194,8 @@ pub(super) fn install(kernel: DebianKernel, suite: DebianSuite) -> Result<Image>
     })
 }
 
-/// Returns the version of a kernel's file: `boot/vmlinuz-VERSION`, or since 7.3
-/// `usr/lib/modules/VERSION/vmlinuz`.
+/// Returns the version in the path of a kernel: `boot/vmlinuz-VERSION`, or
+/// `usr/lib/modules/VERSION/vmlinuz` since 7.3.
 fn version(path: &Path) -> Option<&str> {
     match path.file_name()?.to_str()?.strip_prefix("vmlinuz")? {
         "" => path.parent()?.file_name()?.to_str(),
@@ -221,7 +223,7 @@ fn kept(kernel: DebianKernel) -> Result<PathBuf> {
     Ok(folder.clone())
 }
 
-/// Returns the current packages of a kernel, and the folder for their files.
+/// Returns the current packages of a kernel, and the folder into which they are unpacked.
 pub(super) fn bundle(kernel: DebianKernel, apt: &Apt) -> Result<Bundle> {
     let meta = kernel.meta_package();
     let mut packages = apt.depends(meta)?;
@@ -231,7 +233,7 @@ pub(super) fn bundle(kernel: DebianKernel, apt: &Apt) -> Result<Bundle> {
         .with_context(|| format!("apt knows no kernel behind {meta}: labs need Debian"))?;
     let folder = apt::kept().join(image);
     if !folder.is_dir() {
-        // Since 7.3 the image package is empty and depends on these.
+        // Since 7.3 the image package is empty, and depends on the packages with the files.
         let mut parts = apt.depends(image)?;
         parts
             .retain(|part| part.starts_with("linux-binary-") || part.starts_with("linux-modules-"));

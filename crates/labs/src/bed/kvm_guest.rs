@@ -1,4 +1,4 @@
-//! A Linux guest on this machine's own KVM, in real time.
+//! A Linux guest that runs with this machine's own KVM, in real time.
 
 use std::path::{Path, PathBuf};
 
@@ -18,26 +18,26 @@ use super::qemu;
 use crate::tied::TiedProcess;
 use crate::{placed, schedstat, urgency, vmm};
 
-/// Memory of the guest, which holds its recordings until they are on its disk.
+/// Memory of the guest. It must hold the guest's recordings until they are on the guest's disk.
 const MEMORY_MIB: u32 = 1024;
 /// Name that QEMU gives the thread of the first vCPU with `debug-threads=on`.
 const VCPU: &str = "CPU 0/KVM";
 
-/// A guest that boots or runs. Dropping it ends the guest and deletes its files.
+/// A guest that boots or runs. Dropping this value ends the guest and deletes the guest's files.
 #[derive(Debug)]
 pub struct KvmGuest {
     vmm: TiedProcess,
     files: GuestFiles,
-    /// Dropped after the VMM, which writes there.
+    /// Temporary folder. It must be dropped after the VMM, which writes files there.
     _folder: TempDir,
 }
 
 impl KvmGuest {
-    /// Boots a guest of one vCPU with this kernel, `vmnoise`, these programs and these packages of
-    /// Debian. It runs the commands as a lab does.
+    /// Boots a guest with one vCPU, this kernel, `vmnoise`, these programs and these Debian
+    /// packages. The guest runs the commands in the same way as a lab.
     ///
     /// # Errors
-    /// If the kernel cannot be had, the guest's files do not fit, or QEMU cannot be started.
+    /// If the kernel cannot be fetched, the guest's files do not fit, or QEMU cannot be started.
     pub fn boot(
         kernel: DebianKernel,
         programs: &[PathBuf],
@@ -66,7 +66,7 @@ impl KvmGuest {
         })
     }
 
-    /// Pins its vCPU to this CPU of the machine.
+    /// Pins the guest's vCPU to this CPU of the machine.
     ///
     /// # Errors
     /// If the guest has ended, or there is no such CPU.
@@ -74,7 +74,7 @@ impl KvmGuest {
         placed::pin(self.vcpu()?, cpu)
     }
 
-    /// Runs its vCPU at SCHED_FIFO with this priority.
+    /// Runs the guest's vCPU at SCHED_FIFO with this priority.
     ///
     /// # Errors
     /// If the guest has ended, or the kernel refuses.
@@ -82,7 +82,7 @@ impl KvmGuest {
         urgency::set_thread_fifo(self.vcpu()?, priority)
     }
 
-    /// Runs all threads that its VMM has now at SCHED_FIFO with this priority.
+    /// Runs all current threads of the guest's VMM at SCHED_FIFO with this priority.
     ///
     /// # Errors
     /// If the guest has ended, or the kernel refuses.
@@ -90,7 +90,7 @@ impl KvmGuest {
         urgency::set_fifo(self.vmm.pid(), priority)
     }
 
-    /// Stops its VMM with all threads (SIGSTOP).
+    /// Stops all threads of the guest's VMM (SIGSTOP).
     ///
     /// # Errors
     /// If the guest has ended, or does not stop.
@@ -98,7 +98,7 @@ impl KvmGuest {
         vmm::stop(self.vmm.pid())
     }
 
-    /// Lets its VMM continue (SIGCONT).
+    /// Lets the guest's VMM continue (SIGCONT).
     ///
     /// # Errors
     /// If the guest has ended.
@@ -118,7 +118,7 @@ impl KvmGuest {
     /// # Errors
     /// If the guest ended before it ran `count` commands.
     pub fn has_reported(&mut self, count: usize) -> Result<bool> {
-        // In this order, because the guest may report and end between the two reads.
+        // In this order, because the guest may report a result and end between the two reads.
         let ended = self.vmm.ended()?;
         let reported = self.files.reported();
         ensure!(
@@ -128,18 +128,18 @@ impl KvmGuest {
         Ok(reported >= count)
     }
 
-    /// Returns the outputs of its commands that have ended.
+    /// Returns the outputs of the guest's commands that have ended.
     ///
     /// # Errors
-    /// If they are not text.
+    /// If the outputs are not text.
     pub fn outputs(&self) -> Result<Vec<CommandOutput>> {
         inside::outputs(&std::fs::read(&self.files.results).unwrap_or_default())
     }
 
-    /// Returns the first `count` files on its disk.
+    /// Returns the first `count` files that the guest wrote to its disk.
     ///
     /// # Errors
-    /// If there are fewer.
+    /// If the disk has fewer files.
     pub fn saved(&self, count: usize) -> Result<Vec<Vec<u8>>> {
         guest_disk::load(&self.files.disk, count)
     }

@@ -1,5 +1,5 @@
-//! Runs QEMU until its machine powers off. A machine that hangs is ended, after a report of its
-//! CPUs' states.
+//! Runs QEMU until its machine powers off. If the machine hangs, QEMU is ended, and the error
+//! reports the states of the machine's CPUs.
 
 use std::fs::File;
 use std::io::Write;
@@ -15,47 +15,49 @@ use rustix::fs::{CWD, FileType, Mode, mknodat};
 use super::qemu::Qemu;
 use crate::schedstat;
 
-/// Time that is given to the monitor to answer.
+/// Time in which the monitor must answer.
 const ANSWER: Duration = Duration::from_secs(1);
 /// Time without output after which a machine's CPUs are checked.
 const SILENCE: Duration = Duration::from_secs(40);
 
-/// Size of a kernel stack in bytes (arch/x86/include/asm/page_64_types.h), and number of 64-bit
-/// words of its low end that are shown.
+/// Size of a kernel stack in bytes (arch/x86/include/asm/page_64_types.h).
 const STACK: u64 = 16 << 10;
+/// Number of 64-bit words at the low end of a stack that an error shows.
 const WORDS_OF_ITS_END: u32 = 64;
 
 /// QEMU's monitor.
 #[derive(Debug)]
 pub(super) struct Monitor<'a> {
-    /// Pipe that the monitor reads; one of the machine's ports writes into it too.
+    /// Pipe from which the monitor reads. One of the machine's serial ports also writes to this
+    /// pipe.
     requests: File,
-    /// File that the monitor writes its answers to.
+    /// File to which the monitor writes its answers.
     answers: &'a Path,
 }
 
 impl<'a> Monitor<'a> {
-    /// Creates the pipe `requests`, from which the monitor is to read.
+    /// Creates the pipe `requests`, from which the monitor shall read.
     pub(super) fn new(requests: &Path, answers: &'a Path) -> Result<Monitor<'a>> {
         mknodat(CWD, requests, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0)
             .with_context(|| requests.display().to_string())?;
-        // Also open for writing, so that the pipe has no end of file while the machine runs.
+        // This process also opens the pipe for writing, so the pipe has no end of file while the
+        // machine runs.
         let requests = File::options().read(true).write(true).open(requests)?;
         Ok(Monitor { requests, answers })
     }
 
-    /// Returns each CPU's state: instruction pointer, privilege level, and whether it is halted.
-    /// Empty if the monitor does not answer.
+    /// Returns the state of each CPU: instruction pointer, privilege level, and whether the CPU is
+    /// halted. Returns an empty text if the monitor does not answer.
     fn cpus(&self) -> Result<String> {
         Ok(states(&self.ask("info registers -a", ANSWER)?))
     }
 
-    /// Returns how often a CPU was at the first instruction of the breakpoint exception's handler
-    /// (INT3), in 20 samples of all CPUs. A sound kernel, which takes a breakpoint now and then
-    /// while it patches itself, is not caught there.
+    /// Takes 20 samples of all CPUs. Returns how often a CPU was at the first instruction of the
+    /// handler of the breakpoint exception (INT3). A kernel without this fault executes breakpoints
+    /// only rarely, while it patches its own code, so the samples do not hit one.
     fn found_at_breakpoints(&self) -> Result<usize> {
-        // INT3 has the fourth gate of the interrupt descriptor table; a gate is two words of 64
-        // bits (Intel SDM volume 3, 6.14.1).
+        // INT3 has the fourth gate of the interrupt descriptor table. A gate consists of two 64-bit
+        // words (Intel SDM volume 3, 6.14.1).
         let registers = self.ask("info registers", ANSWER)?;
         let table = registers.lines().find_map(|line| line.strip_prefix("IDT="));
         let table = table.and_then(|line| line.split_whitespace().next());
@@ -72,18 +74,18 @@ impl<'a> Monitor<'a> {
         Ok(looks.iter().map(|look| look.matches(&at).count()).sum())
     }
 
-    /// Returns the words at the low ends of the stacks that the CPUs are on.
+    /// Returns the words at the low end of the stack that each CPU uses.
     fn ends_of_stacks(&self) -> Result<String> {
         let registers = self.ask("info registers -a", ANSWER)?;
         let ends = registers.split_whitespace().filter_map(end_of_stack);
         let looks = ends.map(|end| self.ask(&format!("x/{WORDS_OF_ITS_END}xg {end:#x}"), ANSWER));
         let looks = looks.collect::<Result<Vec<_>>>()?.concat();
-        // Drops the monitor's echo of the request.
+        // Removes the monitor's echo of the request.
         let words = looks.lines().filter(|line| line.contains(": 0x"));
         Ok(words.collect::<Vec<_>>().join("\n"))
     }
 
-    /// Returns the monitor's answer to a request within this time.
+    /// Sends a request to the monitor, waits for `within`, and returns the answer so far.
     fn ask(&self, request: &str, within: Duration) -> Result<String> {
         let before = self.answers().len();
         writeln!(&self.requests, "{request}")?;
@@ -97,8 +99,8 @@ impl<'a> Monitor<'a> {
     }
 }
 
-/// Returns the address of a gate's handler. `line` is like
-/// `fffffe0000000030: 0x83208e0000100ba0 0x00000000ffffffff`.
+/// Returns the address of the handler in a gate of the interrupt descriptor table. `line` looks
+/// like `fffffe0000000030: 0x83208e0000100ba0 0x00000000ffffffff`.
 fn handler(line: &str) -> Option<u64> {
     let (_, words) = line.split_once(": 0x")?;
     let (low, high) = words.trim_end().split_once(" 0x")?;
@@ -107,15 +109,16 @@ fn handler(line: &str) -> Option<u64> {
     Some(high << 32 | low >> 48 << 16 | low & 0xffff)
 }
 
-/// Returns the low end of the stack that a register such as `RSP=ffffc9000010fd28` points into.
+/// Returns the low end of the stack into which a register points. The register looks like
+/// `RSP=ffffc9000010fd28`.
 fn end_of_stack(register: &str) -> Option<u64> {
     let pointer = u64::from_str_radix(register.strip_prefix("RSP=")?, 16).ok()?;
     Some(pointer & !(STACK - 1))
 }
 
-/// Returns the lines that name a CPU and show its state, joined.
+/// Joins the lines that name a CPU or show its instruction pointer and state.
 fn states(registers: &str) -> String {
-    // QEMU prints EIP until the kernel has left protected mode.
+    // QEMU prints EIP while the kernel is still in protected mode.
     let report = |line: &&str| {
         ["CPU#", "RIP=", "EIP="]
             .iter()
@@ -125,7 +128,8 @@ fn states(registers: &str) -> String {
     lines.join(" ")
 }
 
-/// CPU time of all threads of the emulator on this machine.
+/// Time for which the emulator's threads had a CPU of this machine, and time for which they waited
+/// for a CPU.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct CpuTime {
     ran_ns: u64,
@@ -153,9 +157,10 @@ impl std::fmt::Display for CpuTime {
     }
 }
 
-/// A fault of the emulator, so the machine gets a second boot. QEMU before 8.1 with several threads
-/// may translate an instruction while another CPU writes it, and keep the old one. A CPU of the
-/// guest then takes a breakpoint again and again that its kernel had set only for a moment.
+/// A fault of the emulator, after which the lab boots the machine once more. QEMU before 8.1 with
+/// several threads may translate an instruction while another CPU overwrites it, and keep the
+/// translation of the old instruction. A CPU of the guest then executes a breakpoint again and
+/// again, although the kernel had set this breakpoint only for a moment.
 #[derive(Debug, thiserror::Error)]
 #[error(
     "the emulator runs an INT3 that is no longer there: {found} samples found a CPU at its handler"
@@ -164,8 +169,8 @@ pub(super) struct StaleBreakpoint {
     pub(super) found: usize,
 }
 
-/// A panic of a machine's kernel. It gets no second boot: the kernel runs our BPF programs, which
-/// may be the cause.
+/// A panic of a machine's kernel. The lab does not boot the machine again, because the kernel runs
+/// our BPF programs, which may be the cause.
 #[derive(Debug, thiserror::Error)]
 #[error("its kernel panicked: {why}; where its CPUs' stacks end: {ends}")]
 pub(super) struct KernelPanic {
@@ -174,11 +179,11 @@ pub(super) struct KernelPanic {
 }
 
 impl KernelPanic {
-    /// Start of the message of `vpanic` in kernel/panic.c.
+    /// Start of the message that `vpanic` in kernel/panic.c prints.
     const BEGIN: &str = "Kernel panic - not syncing: ";
 
-    /// Returns the reason why the kernel of this console panicked; `None` if there is no panic, or
-    /// its line is not complete.
+    /// Returns the reason of the panic that this console shows. Returns `None` if the console shows
+    /// no panic, or its line is not complete yet.
     fn why(console: &str) -> Option<&str> {
         let (_, why) = console.split_once(KernelPanic::BEGIN)?;
         let (why, _) = why.split_once('\n')?;
@@ -186,24 +191,25 @@ impl KernelPanic {
     }
 }
 
-/// Files that a machine writes.
+/// Files to which a machine writes.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Written<'a> {
-    /// Grows as the machine makes progress.
+    /// File with the results. It grows while the machine makes progress.
     pub results: &'a Path,
     pub console: &'a Path,
 }
 
-/// When to end a machine that does not end by itself.
+/// Conditions for ending a machine that does not end by itself.
 #[derive(Debug)]
 pub(super) struct Patience {
-    /// Time after which the machine counts as hung, without the time that QEMU waited for a CPU.
+    /// Time after which the machine counts as hung. The time that QEMU waited for a CPU is not
+    /// counted.
     pub backstop: Duration,
-    /// Becomes true when the result is no longer wanted.
+    /// Flag that another thread sets when the result is no longer wanted.
     pub asked_to_end: Arc<AtomicBool>,
 }
 
-/// Runs the machine until it powers off.
+/// Runs the machine until it powers off, hangs, or is no longer wanted.
 pub(super) fn run(
     qemu: &Qemu,
     arguments: &[String],
@@ -220,7 +226,7 @@ pub(super) fn run(
         .spawn()
         .context("starting QEMU")?;
     let ended = wait(&mut qemu, monitor, written, patience);
-    // QEMU has ended, or must end now.
+    // QEMU has ended already, or must end now.
     qemu.kill()?;
     let output = qemu.wait_with_output()?;
     ended?;
@@ -243,7 +249,8 @@ fn wait(
     let (mut size, mut silent_since) = (0, start);
     let mut said = 0;
     loop {
-        // Checked before the console is read: after its end QEMU writes nothing more there.
+        // Checked before the console is read, because QEMU writes nothing more to the console after
+        // its end.
         let has_ended = qemu.try_wait()?.is_some();
         ensure!(
             !patience.asked_to_end.load(Ordering::Relaxed),
@@ -278,12 +285,12 @@ fn wait(
         }
         if start.elapsed() > backstop {
             let got = CpuTime::of(qemu.id());
-            // A lab that waits for its CPU on a busy machine does not hang.
+            // A lab on a busy machine may wait long for a CPU without a hang.
             if start.elapsed() <= backstop + Duration::from_nanos(got.waited_ns) {
                 std::thread::sleep(Duration::from_millis(200));
                 continue;
             }
-            // Two samples show whether a CPU moves or is stuck.
+            // Two samples show whether a CPU makes progress.
             let (first, then) = (monitor.cpus()?, monitor.cpus()?);
             bail!(
                 "the lab did not end within {backstop:?}; {got}; its CPUs: {first}; then: {then}"
@@ -356,7 +363,7 @@ mod tests {
             assert!(error.contains("ended early"), "{error}");
         }
 
-        /// Runs a machine with a panic on its console, and returns the error.
+        /// Runs a machine whose console file shows a panic, and returns the error.
         fn panicked(arguments: &[&str]) -> anyhow::Error {
             let folder = tempfile::tempdir().unwrap();
             let file = |name: &str| folder.path().join(name);

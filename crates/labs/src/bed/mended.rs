@@ -1,21 +1,22 @@
-//! A fault of QEMU's emulated SVM, and its repair in a copy of the program.
+//! Repairs a fault of QEMU's emulated SVM in a copy of the program.
 //!
-//! VMRUN with an interrupt to inject (`helper_vmrun`, type INTR) delivers the interrupt at once. It
-//! also leaves the interrupt's number as the CPU's pending exception, which stays until the guest
-//! exits or faults. If the emulator's turn ends before, the guest gets the interrupt a second time,
-//! even with its interrupts off. Under virtual time each timer of the machine ends a turn. The
-//! fault is in the sources of 7.2, 10.0 and of the development tree of 2026.
+//! Affected is VMRUN with an interrupt to inject (`helper_vmrun`, type INTR). It delivers the
+//! interrupt at once, but also leaves the interrupt's number as the CPU's pending exception. This
+//! exception stays until the guest exits or faults. If the emulator interrupts this CPU earlier,
+//! the guest gets the interrupt a second time, even if the guest has disabled interrupts. Under
+//! virtual time, each timer of the machine interrupts the emulation of the CPU. The fault is in the
+//! sources of 7.2, of 10.0, and of the development tree of 2026.
 
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
 use anyhow::{Context, Result, bail};
 
-/// Bytes of x86-64 code; `None` for a byte of an offset, which differs between builds.
+/// Bytes of x86-64 code. `None` stands for a byte of an offset, which differs between builds.
 type Pattern = &'static [Option<u8>];
 
-/// Code of `helper_vmrun` that stores before it delivers an interrupt: `error_code` (%r13d),
-/// `exception_index` (%esi), `exception_is_int` (0) and `exception_next_eip` (-1).
+/// Code of `helper_vmrun` that runs before it delivers an interrupt. The code stores `error_code`
+/// (%r13d), `exception_index` (%esi), `exception_is_int` (0) and `exception_next_eip` (-1).
 const CASE: Pattern = &{
     const ANY: Option<u8> = None;
     const fn is(byte: u8) -> Option<u8> {
@@ -58,15 +59,16 @@ const CASE: Pattern = &{
         is(0xff),
     ]
 };
-/// Bytes of `CASE` that store `exception_index`.
+/// Bytes of `CASE` with the instruction that stores `exception_index`.
 const STORE: std::ops::Range<usize> = 7..13;
-/// Instruction of the same length that does nothing.
+/// Instruction of the same length that has no effect.
 const NOTHING: [u8; 6] = [0x66, 0x0f, 0x1f, 0x44, 0x00, 0x00];
 
-/// Writes a copy of this program that delivers an injected interrupt once.
+/// Writes a copy of this program to `copy`. The copy delivers an injected interrupt only once.
 ///
 /// # Errors
-/// If the code is not found exactly once: another compiler built it, or this QEMU has no fault.
+/// If the code is not found exactly once. Then another compiler built the program, or this QEMU
+/// does not have the fault.
 pub(super) fn write(program: &Path, copy: &Path) -> Result<()> {
     let mut code = std::fs::read(program).with_context(|| program.display().to_string())?;
     mend(&mut code)?;
@@ -101,7 +103,7 @@ fn mend(code: &mut [u8]) -> Result<()> {
 mod tests {
     use super::*;
 
-    /// The code as Debian's compiler wrote it for QEMU 10.0.2, between other code.
+    /// The code as Debian's compiler wrote it for QEMU 10.0.2, with other code before and after it.
     const DEBIAN: &[u8] = b"\x41\x0f\xb6\xf4\
         \x44\x89\xab\xe0\x33\x00\x00\
         \x89\xb3\x10\xd7\xff\xff\

@@ -1,5 +1,5 @@
-//! The virtual-machine test bed: boots a stock Debian kernel with nothing but `vmnoise` in QEMU's
-//! emulator, runs commands there, and returns their output.
+//! The virtual-machine test bed. It boots a stock Debian kernel with `vmnoise` and little else in
+//! QEMU's emulator, runs commands there, and returns their output.
 
 mod apt;
 mod arguments;
@@ -51,18 +51,18 @@ pub use packaged::DebianProgram;
 pub use types::{ModuleTypes, types_of_module};
 pub use xen::{XenDomain, XenGuest, XenLab, XenReport, XenType, xl};
 
-/// How long a lab may take before it counts as hung; not an estimate of its usual time.
+/// Maximum time of a lab before it counts as hung. Labs usually take much less.
 const BACKSTOP: Duration = Duration::from_secs(240);
-/// As `BACKSTOP`, for a lab that boots a guest.
+/// Maximum time of a lab with a guest before it counts as hung.
 const BACKSTOP_WITH_GUEST: Duration = Duration::from_secs(480);
 
-/// Default seed for random numbers in virtual time.
+/// Default seed of the random numbers of a machine with virtual time.
 const SEED: u64 = 1;
 
-/// Start of the line that reports that a machine was booted again; `xtask test` counts these lines.
+/// Start of the line that reports a second boot of a machine. `xtask test` counts these lines.
 const BOOTED_AGAIN: &str = "lab booted once more";
 
-/// A machine that is yet to be booted.
+/// A machine that is ready to boot.
 #[derive(Debug, Clone)]
 pub struct Lab {
     kernel: DebianKernel,
@@ -72,7 +72,7 @@ pub struct Lab {
     seed: u64,
     asked_to_end: Arc<AtomicBool>,
     programs: Vec<PathBuf>,
-    /// Programs for the host only, not for its guest.
+    /// Programs that only the host carries, not its guest.
     programs_of_host: Vec<PathBuf>,
     packaged: Vec<DebianProgram>,
     guest: Option<Vec<String>>,
@@ -88,7 +88,7 @@ pub struct Lab {
 }
 
 impl Lab {
-    /// Creates a machine of one CPU with this kernel, `vmnoise`, and KVM.
+    /// Creates a machine with one CPU, this kernel, `vmnoise`, and KVM.
     pub fn kernel(kernel: DebianKernel) -> Lab {
         Lab {
             kernel,
@@ -113,7 +113,7 @@ impl Lab {
         }
     }
 
-    /// Takes the kernel from this suite instead of the machine's own.
+    /// Takes the kernel from this suite instead of the suite of the machine that runs the lab.
     pub fn from(mut self, suite: DebianSuite) -> Lab {
         self.suite = suite;
         self
@@ -126,59 +126,60 @@ impl Lab {
     }
 
     /// Makes each instruction take 2^`shift` ns of the machine's clock. Runs then repeat exactly,
-    /// but their durations say nothing about real time. Several CPUs take turns: while one runs,
-    /// the others stand still (QEMU before 10 hangs with two).
+    /// but their durations differ from real time. QEMU emulates several CPUs one after the other:
+    /// while one CPU runs, the others stand still. QEMU before 10 hangs with two CPUs.
     pub fn virtual_time(mut self, shift: u8) -> Lab {
         self.virtual_time = Some(shift);
         self
     }
 
-    /// Sets the seed of random numbers in virtual time.
+    /// Sets the seed of the machine's random numbers; only used with virtual time.
     pub fn seed(mut self, seed: u64) -> Lab {
         self.seed = seed;
         self
     }
 
-    /// Ends the machine early, with an error from `run`, once this is true.
+    /// Ends the machine early when `asked_to_end` becomes true. `run` then returns an error.
     pub fn until(mut self, asked_to_end: &Arc<AtomicBool>) -> Lab {
         self.asked_to_end = Arc::clone(asked_to_end);
         self
     }
 
-    /// Puts a static program into its `/bin`.
+    /// Puts a static program into `/bin` of the machine and of its guest.
     pub fn program(mut self, path: &Path) -> Lab {
         self.programs.push(path.to_owned());
         self
     }
 
-    /// Puts a static program into its `/bin` only, because it would take memory of the guest.
+    /// Puts a static program into `/bin` of the machine, but not of its guest, where the program
+    /// would use memory.
     pub fn program_of_host(mut self, path: &Path) -> Lab {
         self.programs_of_host.push(path.to_owned());
         self
     }
 
-    /// Puts a program of Debian with its libraries into its `/bin` and that of its guest.
+    /// Puts a Debian program with its libraries into `/bin` of the machine and of its guest.
     pub fn packaged(mut self, packaged: DebianProgram) -> Lab {
         self.packaged.push(packaged);
         self
     }
 
-    /// Adds QEMU and a Linux guest that has the same programs and runs these commands as a lab
-    /// does. The guest has the same kernel, unless `guest_kernel` sets another. The program
-    /// `lab-guest` boots it.
+    /// Adds QEMU and a Linux guest. The guest has the same programs, and runs these commands in the
+    /// same way as a lab. The guest has the same kernel, unless `guest_kernel` sets another kernel.
+    /// The program `lab-guest` boots the guest.
     pub fn guest(mut self, commands: &[&str]) -> Lab {
         self.guest = Some(commands.iter().map(|&command| command.to_owned()).collect());
         self
     }
 
-    /// Gives the guest another kernel of the same suite.
+    /// Uses another kernel of the same suite for the guest.
     pub fn guest_kernel(mut self, kernel: DebianKernel) -> Lab {
         self.guest_kernel = kernel;
         self
     }
 
-    /// Adds QEMU and the guest's kernel, so that a program in the machine can boot guests as on any
-    /// other machine ([`KvmGuest`]).
+    /// Adds QEMU and the guest's kernel. A program in the machine can then boot guests with
+    /// [`KvmGuest`], as on any other machine.
     pub fn boots_guests(mut self) -> Lab {
         self.boots_guests = true;
         self
@@ -196,7 +197,7 @@ impl Lab {
         self
     }
 
-    /// Lets its kernel serve `vhost-vsock-pci` devices of its guests.
+    /// Lets the machine's kernel serve `vhost-vsock-pci` devices of its guests.
     pub fn vhost(mut self) -> Lab {
         self.has_vhost = true;
         self
@@ -214,26 +215,26 @@ impl Lab {
         self
     }
 
-    /// Appends words to the command line of its kernel.
+    /// Sets the words that are appended to the command line of the machine's kernel.
     pub fn command_line(mut self, words: &str) -> Lab {
         self.command_line = words.to_owned();
         self
     }
 
-    /// Sets how long it may take before it counts as hung.
+    /// Sets the maximum time of the machine before it counts as hung.
     pub fn patience(mut self, backstop: Duration) -> Lab {
         self.backstop = backstop;
         self
     }
 
-    /// Boots the machine, runs the commands one after the other, and powers off. A command is words
-    /// with single spaces between. A command that starts with `& ` runs in parallel to those after
-    /// it, and its output is dropped.
+    /// Boots the machine, runs the commands one after the other, and powers off. A command consists
+    /// of words with single spaces between them. A command that starts with `& ` runs in parallel
+    /// with the commands after it, and its output is dropped. If a fault of the emulator stops the
+    /// machine, prints a line and boots the machine once more.
     ///
     /// # Errors
-    /// If the kernel cannot be had, or the machine does not power off. The message shows how far
-    /// the machine came, the state of its CPUs, and the end of its console. If the emulator's own
-    /// fault stopped it, the machine is booted once more, and a line reports that.
+    /// If the kernel cannot be fetched, or the machine does not power off. The error contains the
+    /// number of commands that ended, the states of the machine's CPUs, and the end of its console.
     pub fn run(&self, commands: &[&str]) -> Result<LabReport> {
         let image = kernel::install(self.kernel, self.suite)?;
         match self.boot(&image, commands) {
@@ -298,7 +299,8 @@ impl Lab {
 }
 
 impl Lab {
-    /// Returns the machine's memory. The initramfs is in memory twice while the kernel unpacks it.
+    /// Returns the size of the machine's memory. The kernel has the initramfs in memory twice while
+    /// it unpacks the initramfs.
     fn memory_mib(&self) -> u32 {
         if self.has_guest() { 1536 } else { 1024 }
     }
@@ -315,7 +317,7 @@ impl Lab {
         self.guest.is_some() || self.boots_guests
     }
 
-    /// Returns the files that the machine carries besides its programs.
+    /// Returns the files that the machine carries in addition to its static programs.
     fn carried(&self, qemu: &Qemu, folder: &Path) -> Result<Vec<Carried>> {
         let packaged = packaged::files(&self.packaged)?;
         let mut files = packaged.clone();
@@ -341,8 +343,8 @@ impl Lab {
     }
 }
 
-/// Returns whether only the emulator can be at fault. A panic of the machine's kernel may be our
-/// fault.
+/// Returns whether only the emulator can have caused this error. A panic of the machine's kernel
+/// does not count, because our own programs may have caused it.
 fn is_emulators_fault(error: &anyhow::Error) -> bool {
     error.is::<StaleBreakpoint>()
 }

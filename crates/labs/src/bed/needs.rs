@@ -1,4 +1,4 @@
-//! Parts of machines that have to be fetched; `to_fetch` finds them before any machine is booted.
+//! Finds the packages of a lab that are not on this machine yet, before any machine is booted.
 
 use std::collections::BTreeSet;
 
@@ -10,23 +10,23 @@ use super::kernel::{self, DebianKernel};
 use super::packaged::DebianProgram;
 use super::{DebianSuite, qemu, xen};
 
-/// A part of a machine.
+/// A part of a lab that comes from Debian packages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum BedPart {
     /// The QEMU that emulates the machine.
     Emulator,
-    /// A kernel of the machine's own suite.
+    /// A kernel from the suite of the machine that runs the lab.
     Kernel(DebianKernel),
-    /// The hypervisor, and the programs of Dom0.
+    /// The Xen hypervisor, and the programs of Dom0.
     Xen,
-    /// The QEMU around an HVM guest.
+    /// The QEMU in Dom0 that emulates the machine of an HVM guest.
     DeviceModel,
-    /// A program that machines carry.
+    /// A program that labs carry.
     Program(DebianProgram),
 }
 
 impl BedPart {
-    /// Returns the Debian package that stands for the part.
+    /// Returns the name of the part's main Debian package.
     pub fn package(self) -> &'static str {
         match self {
             BedPart::Emulator => "qemu-system-x86",
@@ -38,21 +38,22 @@ impl BedPart {
     }
 }
 
-/// Packages that are yet to be fetched.
+/// Packages that are not on this machine yet.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ToFetch {
-    /// Packages of Debian.
+    /// Names of the Debian packages.
     pub packages: Vec<String>,
-    /// Disk space that the packages need, fetched and unpacked.
+    /// Disk space that the packages need as archives and unpacked, bytes.
     pub bytes: u64,
 }
 
-/// Returns the packages that machines of these parts still lack. Fetches nothing.
+/// Returns the packages for these parts that are not on this machine yet. Does not fetch them.
 ///
 /// # Errors
-/// If apt does not know: it has no package lists, or old ones.
+/// If apt has no package lists, or old ones.
 pub fn to_fetch(parts: &BTreeSet<BedPart>) -> Result<ToFetch> {
-    // Without apt, packages were copied to this machine by hand; the boot looks for them.
+    // If this machine has no apt, its user has copied the packages to it. The boot then looks for
+    // them.
     if !apt::is_here() {
         return Ok(ToFetch::default());
     }
@@ -77,10 +78,10 @@ pub fn to_fetch(parts: &BTreeSet<BedPart>) -> Result<ToFetch> {
     Ok(ToFetch { packages, bytes })
 }
 
-/// Checks that the mirror of this machine's Debian answers.
+/// Checks that the Debian mirror of this machine answers.
 ///
 /// # Errors
-/// If the mirror does not answer, with apt's message.
+/// If the mirror does not answer. The error contains apt's message.
 pub fn reach() -> Result<()> {
     apt::reach()
 }

@@ -1,5 +1,4 @@
-//! Programs of Debian that machines carry. They are found by their packages, and kept unpacked
-//! under `target/lab/`.
+//! Finds Debian programs for labs by their packages. Keeps them unpacked under `target/lab/`.
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
@@ -9,22 +8,22 @@ use anyhow::{Context, Result};
 use super::apt::{self, Apt, Bundle, DebianSuite};
 use super::carried::{self, Carried};
 
-/// Libraries that every machine has, in the version that its other programs need.
+/// Libraries that every machine already has, in the version that its other programs need.
 const OF_EVERY_MACHINE: [&str; 2] = ["libc6", "libgcc-s1"];
 
-/// A program of Debian.
+/// A Debian program that a lab can carry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum DebianProgram {
-    /// Measures how late a periodic task wakes up.
+    /// cyclictest, which measures how late a periodic task wakes up.
     Cyclictest,
-    /// Creates loads of many kinds.
+    /// stress-ng, which creates loads of many kinds.
     StressNg,
-    /// Scrapes metrics, and answers queries about them.
+    /// Prometheus, which scrapes metrics and answers queries about them.
     Prometheus,
 }
 
 impl DebianProgram {
-    /// Returns the program's package.
+    /// Returns the name of the program's Debian package.
     pub fn package(self) -> &'static str {
         match self {
             DebianProgram::Cyclictest => "rt-tests",
@@ -33,7 +32,7 @@ impl DebianProgram {
         }
     }
 
-    /// Returns the program's name, which is also its command in a machine that carries it.
+    /// Returns the program's name. It is also the program's command in a lab.
     pub fn program(self) -> &'static str {
         match self {
             DebianProgram::Cyclictest => "cyclictest",
@@ -42,16 +41,18 @@ impl DebianProgram {
         }
     }
 
-    /// Returns the folder with its programs on this machine; nothing is installed.
+    /// Returns the folder on this machine into which the package's programs were unpacked. The
+    /// package is not installed.
     ///
     /// # Errors
-    /// If it is not unpacked yet and the mirror does not answer.
+    /// If the package is not unpacked yet, and the mirror does not answer.
     pub fn programs(self) -> Result<PathBuf> {
         let folder = self.install().with_context(|| self.package())?;
         Ok(folder.join("usr/bin"))
     }
 
-    /// Returns the program's package with its libraries, and their folder.
+    /// Returns the program's package, the packages of its libraries, and the folder into which all
+    /// of them are unpacked.
     pub(super) fn bundle(self, apt: &Apt) -> Result<Bundle> {
         let package = self.package();
         let mut packages = BTreeSet::from([package.to_owned()]);
@@ -72,7 +73,7 @@ impl DebianProgram {
         })
     }
 
-    /// Returns the files that a machine carries for the program.
+    /// Returns the files that a lab carries for the program: the program and its libraries.
     pub(super) fn files(self) -> Result<Vec<Carried>> {
         let folder = self.install().with_context(|| self.package())?;
         let name = self.program();
@@ -89,7 +90,8 @@ impl DebianProgram {
             apt.unpack(&bundle)?;
             anyhow::Ok(bundle.folder)
         };
-        // A fresh machine has no package lists; a machine that was off for long has old ones.
+        // A fresh machine has no package lists. The lists of a machine that was off for long are
+        // old.
         unpacked().or_else(|missing| {
             apt.update()
                 .with_context(|| format!("looking again, because {missing:#}"))?;
@@ -98,7 +100,7 @@ impl DebianProgram {
     }
 }
 
-/// Returns the files that machines carry for all of these programs.
+/// Returns the files that a lab carries for all of these programs.
 pub(super) fn files(packaged: &[DebianProgram]) -> Result<Vec<Carried>> {
     let files = packaged.iter().map(|it| it.files());
     Ok(files.collect::<Result<Vec<_>>>()?.concat())

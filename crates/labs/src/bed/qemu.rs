@@ -1,6 +1,6 @@
-//! Selects the QEMU that emulates the labs. Debian 12 has 7.2, whose emulator may run a breakpoint
-//! that is no longer there (`machine.rs`). Debian's backports have a newer one, which is unpacked
-//! and runs from its folder. The installed QEMU stays as it is.
+//! Selects the QEMU that emulates the labs. Debian 12 has QEMU 7.2, whose emulator may execute a
+//! breakpoint that the kernel has already removed (`machine.rs`). Debian's backports have a newer
+//! QEMU. The lab unpacks it and runs it from its folder, and does not change the installed QEMU.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -13,35 +13,36 @@ use super::mended;
 
 /// Name of the program on every machine.
 pub(super) const PROGRAM: &str = "qemu-system-x86_64";
-/// First version that locks a page before it translates its code (commit deba78709ae8). No
-/// translation is then of code that another CPU has meanwhile replaced.
+/// First version that locks a page while it translates the page's code (commit deba78709ae8).
+/// Otherwise another CPU may replace the code during its translation.
 const SOUND: [u32; 2] = [8, 1];
-/// First known version with this fault: a guest of emulated SVM exits when it reads CR2, though its
-/// hypervisor asked for exits at CR0 alone. 7.2 does not have the fault.
+/// First known version with this fault: a guest of emulated SVM exits when it reads CR2, although
+/// its hypervisor requested exits only for CR0. Version 7.2 does not have the fault.
 const EXITS_AT_CR2: [u32; 2] = [10, 0];
-/// First version whose virtual time lets several CPUs take turns. An older one hangs with two CPUs.
+/// First version that can emulate several CPUs under virtual time. Older versions hang with two
+/// CPUs.
 const TAKES_TURNS: [u32; 2] = [10, 0];
-/// Packages of QEMU and its firmware. The machine itself has QEMU's libraries.
+/// Packages of QEMU and its firmware. The machine already has the libraries of QEMU.
 const PACKAGES: [&str; 3] = ["qemu-system-x86", "qemu-system-data", "seabios"];
-/// Folders of the firmware in these packages.
+/// Folders of the firmware in [`PACKAGES`].
 const FIRMWARE: [&str; 2] = ["usr/share/qemu", "usr/share/seabios"];
-/// Folder of QEMU's modules, relative to the folder of its program.
+/// Folder of QEMU's modules, relative to the folder of QEMU's program.
 const MODULES: &str = "../lib/x86_64-linux-gnu/qemu";
 
 /// A QEMU that works on this machine.
 #[derive(Debug)]
 pub(super) struct Qemu {
     program: String,
-    /// Version, such as `10.0.2`.
+    /// Version of QEMU, such as `10.0.2`.
     version: String,
-    /// Firmware folders that come before QEMU's default ones.
+    /// Folders in which QEMU looks for firmware before its default folders.
     firmware: Vec<String>,
-    /// Folder of QEMU's modules, if not the default. The emulator of 7.2 is a module.
+    /// Folder of QEMU's modules; `None` for the default. The emulator of QEMU 7.2 is such a module.
     modules: Option<PathBuf>,
 }
 
 impl Qemu {
-    /// Returns the QEMU for all labs of this process. The first call prints its version.
+    /// Returns the QEMU for all labs of this process. The first call prints the version of QEMU.
     ///
     /// # Errors
     /// If this machine has no QEMU.
@@ -50,8 +51,8 @@ impl Qemu {
         CHOSEN.as_ref().map_err(|error| anyhow!("{error:#}"))
     }
 
-    /// Returns a QEMU in which a guest of emulated SVM can read its own CR2 while its hypervisor,
-    /// as Xen does, watches other control registers.
+    /// Returns a QEMU in which a guest of emulated SVM can read CR2 without an exit, although the
+    /// guest's hypervisor requests exits for other control registers. Xen does this.
     ///
     /// # Errors
     /// If this machine has no such QEMU.
@@ -113,8 +114,8 @@ impl Qemu {
         })
     }
 
-    /// Returns `mended` and no text. If that fails, returns this QEMU and a text that names its
-    /// fault.
+    /// Returns the result of `mended`, and an empty text. If `mended` fails, returns this QEMU, and
+    /// a text that describes the fault of this QEMU.
     fn mended_if_possible(self) -> (Qemu, String) {
         match self.mended() {
             Ok(mended) => (mended, String::new()),
@@ -125,7 +126,7 @@ impl Qemu {
         }
     }
 
-    /// Checks that several CPUs can share virtual time.
+    /// Checks that this version can emulate several CPUs under virtual time.
     ///
     /// # Errors
     /// If this version hangs with several CPUs.
@@ -146,7 +147,7 @@ impl Qemu {
         numbers.ge(version)
     }
 
-    /// Returns the file of QEMU's program.
+    /// Returns the path of QEMU's program.
     pub(super) fn file(&self) -> Result<PathBuf> {
         let said = call("which", &[&self.program], Path::new("."))?;
         Ok(said.trim().into())
@@ -162,7 +163,7 @@ impl Qemu {
         command
     }
 
-    /// Returns a file of QEMU's firmware.
+    /// Returns the path of a file of QEMU's firmware.
     pub(super) fn firmware(&self, name: &str) -> Result<PathBuf> {
         let folders = self.folders()?;
         let mut files = folders.lines().map(|folder| Path::new(folder).join(name));
@@ -183,7 +184,7 @@ impl Qemu {
     }
 }
 
-/// Returns the packages of a QEMU without the faults of Debian 12's.
+/// Returns the packages of a QEMU that does not have the faults of the QEMU in Debian 12.
 fn newer() -> Bundle {
     Bundle {
         packages: PACKAGES.map(str::to_owned).to_vec(),
@@ -191,7 +192,7 @@ fn newer() -> Bundle {
     }
 }
 
-/// Returns the packages that are needed in addition to the machine's own QEMU, if any.
+/// Returns the packages that labs need in addition to the machine's own QEMU; `None` if none.
 ///
 /// # Errors
 /// If this machine has no QEMU.
@@ -214,7 +215,7 @@ fn choose() -> Result<Qemu> {
     Ok(qemu)
 }
 
-/// Returns the version in `QEMU emulator version 7.2.22 (Debian …)`.
+/// Returns the version from `QEMU emulator version 7.2.22 (Debian …)`.
 fn version(said: &str) -> Option<&str> {
     said.split_once("version ")?.1.split_whitespace().next()
 }

@@ -1,4 +1,4 @@
-//! Reads the types (BTF) of a kernel from the files of the kernel and of a module; the kernel need
+//! Reads the types (BTF) of a kernel from the files of the kernel and of a module. The kernel need
 //! not run.
 
 use anyhow::{Context, Result, ensure};
@@ -9,19 +9,20 @@ use super::bzimage::word;
 use super::compressed::decompressed;
 use super::kernel::{self, DebianKernel};
 
-/// All types that a module knows, its kernel's types included.
+/// All types that a module knows, including the types of its kernel.
 #[derive(Debug, Clone)]
 pub struct ModuleTypes {
-    /// `uname -r` of the kernel.
+    /// Version of the kernel as `uname -r` prints it.
     pub kernel_version: String,
-    /// BTF in one piece, as of a kernel with the module built in.
+    /// BTF of the kernel and the module in one piece, as if the module were built in.
     pub btf: Vec<u8>,
 }
 
-/// Reads the types of a module (`kvm-intel`) of a Debian kernel, which is fetched if necessary.
+/// Reads the types of a module (such as `kvm-intel`) of a Debian kernel. Fetches the kernel if
+/// necessary.
 ///
 /// # Errors
-/// If the kernel cannot be had, or has no BTF.
+/// If the kernel cannot be fetched, or has no BTF.
 pub fn types_of_module(
     kernel: DebianKernel,
     suite: DebianSuite,
@@ -45,8 +46,8 @@ fn section(elf: &[u8]) -> Result<&[u8]> {
     Ok(section.data()?)
 }
 
-/// Returns the BTF of the kernel and of the module as one. A module's type numbers and name offsets
-/// continue where its kernel's end, so both parts are only concatenated
+/// Joins the BTF of the kernel and of the module. A module's type numbers and name offsets continue
+/// those of its kernel, so it suffices to concatenate the types and the names
 /// (Documentation/bpf/btf.rst).
 fn merged(of_kernel: &[u8], of_module: &[u8]) -> Result<Vec<u8>> {
     const HEADER: usize = 24;
@@ -67,7 +68,8 @@ fn merged(of_kernel: &[u8], of_module: &[u8]) -> Result<Vec<u8>> {
     Ok(whole)
 }
 
-/// Returns the types and the names (`struct btf_header` of include/uapi/linux/btf.h).
+/// Returns the types section and the names section of BTF (`struct btf_header` of
+/// include/uapi/linux/btf.h).
 fn parts(btf: &[u8]) -> Result<(&[u8], &[u8])> {
     let part = |offset, length| {
         let start = word(btf, 4)? + word(btf, offset)?;

@@ -1,6 +1,6 @@
-//! `chaos SECONDS [SEED]` causes one fault after the other around runs of every measuring command.
-//! On a real machine it alternates between this machine and a lab; inside a lab it stays in that
-//! lab.
+//! `chaos SECONDS [SEED]` runs every measuring command and causes one fault after the other. On a
+//! real machine, it alternates between this machine and a lab. Inside a lab, it causes only the
+//! faults for labs.
 #![forbid(unsafe_code)]
 #![allow(clippy::print_stdout)]
 
@@ -10,7 +10,8 @@ use anyhow::{Context, Result, bail};
 use vmnoise_labs::chaos::{ChaosPlace, run, run_in_lab};
 
 const USAGE: &str = "usage: chaos SECONDS [SEED]";
-/// Length of a turn on this machine. A turn in a lab takes some minutes in all.
+/// Time for faults on this machine before the program changes to a lab. A lab with its boot takes
+/// some minutes.
 const TURN: Duration = Duration::from_secs(60);
 const TURN_IN_LAB: Duration = Duration::from_secs(10);
 

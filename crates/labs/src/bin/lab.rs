@@ -1,11 +1,12 @@
-//! Boots one lab by hand:
+//! Boots one lab from the command line:
 //!
-//! - `lab cloud|plain|rt[@SUITE] CPUS|virtual:SHIFT COMMAND...` prints the output and exit status
-//!   of each command, and how long the lab took. If commands begin with `guest: `, the lab carries
-//!   a Linux guest, which runs them after `lab-guest boot`.
-//! - `lab xen|xen-pvh|xen-hvm[,WORD...] COMMAND...` boots a lab with Xen. Its guest runs the
-//!   commands that begin with `guest: `, Dom0 the others. The words go to the guest's kernel.
-//! - `lab reach SUITE` fails if that suite of Debian cannot be fetched.
+//! - `lab cloud|plain|rt[@SUITE] CPUS|virtual:SHIFT COMMAND...` prints the output and the exit
+//!   status of each command, and how long the lab took. If commands begin with `guest: `, the lab
+//!   carries a Linux guest, which runs these commands after `lab-guest boot`.
+//! - `lab xen|xen-pvh|xen-hvm[,WORD...] COMMAND...` boots a lab with Xen. The guest runs the
+//!   commands that begin with `guest: `, and Dom0 runs the other commands. The words are appended
+//!   to the command line of the guest's kernel.
+//! - `lab reach SUITE` fails if the mirror does not have this Debian suite.
 #![forbid(unsafe_code)]
 
 use std::path::PathBuf;
@@ -17,7 +18,7 @@ use vmnoise_labs::lab_program;
 
 const USAGE: &str = "usage: lab cloud|plain|rt[@SUITE] CPUS|virtual:SHIFT COMMAND... | \
                      xen|xen-pvh|xen-hvm[,WORD...] COMMAND... | reach SUITE";
-/// Prefix of a command for the guest.
+/// Prefix of a command that the guest runs.
 const GUEST: &str = "guest: ";
 const PROGRAMS: [&str; 8] = [
     "chaos",
@@ -93,7 +94,7 @@ fn xen(machine: &str, commands: &[&str]) -> Result<String> {
     Ok(report.dom0.kernel_version)
 }
 
-/// Separates the guest's commands from the others.
+/// Separates the guest's commands from the other commands.
 fn split<'a>(commands: &[&'a str]) -> (Vec<&'a str>, Vec<&'a str>) {
     let (in_guest, others): (Vec<&str>, Vec<&str>) =
         commands.iter().partition(|it| it.starts_with(GUEST));

@@ -1,7 +1,7 @@
-//! `pair FOLDER [timerlat | SUITE]` records a Linux guest and its host in a lab with a disturber,
-//! and puts `quiet.rec`, `guest.rec` and `host.rec` into the folder, for `vmnoise explain`.
-//! `pair FOLDER two CPUS|virtual:SHIFT [SUITE]` records two guests with two vCPUs each and their
-//! host. The host has this number of CPUs, or one under virtual time.
+//! `pair FOLDER [timerlat | SUITE]` records a Linux guest and its host in a lab with a disturber.
+//! It writes `quiet.rec`, `guest.rec` and `host.rec` to FOLDER, for `vmnoise explain`. `pair FOLDER
+//! two CPUS|virtual:SHIFT [SUITE]` records a host and two guests with two vCPUs each. The host has
+//! CPUS CPUs, or one CPU under virtual time.
 #![forbid(unsafe_code)]
 #![allow(clippy::print_stdout)]
 

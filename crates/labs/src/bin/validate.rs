@@ -1,15 +1,15 @@
-//! Measures the figures of docs/validation.md and writes them there. `validate` compares in labs
-//! and on this machine:
+//! Measures the figures of docs/validation.md, and writes them into that file. The program makes
+//! these comparisons in labs and on this machine:
 //!
-//! - `vmnoise osnoise` with the kernel's own tracer and counters, a guest's recording with and
-//!   without its host's, and a guest with its host.
+//! - only without an argument: `vmnoise osnoise` with the kernel's own tracer and counters, a
+//!   guest's recording with the join of guest and host, and a guest with its host.
 //! - `validate timerlat`: `vmnoise timerlat` with the kernel's tracer, with cyclictest and with
 //!   known causes.
-//! - `validate xen`: a guest of Xen with more and with less slop in its timers.
+//! - `validate xen`: a guest of Xen with the default TIMER_SLOP with a guest that has less.
 //! - `validate audit`: the findings of `vmnoise audit` with faults that were caused.
 //! - `validate mpi`: an MPI program with the predictions of `vmnoise scale`.
 //!
-//! With an argument only that part runs.
+//! With an argument, only this comparison runs. Without an argument, all comparisons run.
 #![forbid(unsafe_code)]
 #![allow(clippy::print_stdout)]
 
@@ -124,7 +124,7 @@ fn mpi() -> Result<()> {
     renew(PagePart::Mpi, &generated)
 }
 
-/// Writes a generated section into the tree's page.
+/// Writes a generated section into docs/validation.md of this source tree.
 fn renew(part: PagePart, generated: &str) -> Result<()> {
     let path = Path::new(env!("CARGO_MANIFEST_DIR"))
         .join("../..")

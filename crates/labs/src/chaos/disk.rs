@@ -1,4 +1,4 @@
-//! A small file system in memory, which can be filled up.
+//! A small file system in memory that a test can fill up.
 
 use std::ffi::CStr;
 use std::fs::{self, File};
@@ -10,19 +10,19 @@ use anyhow::{Context, Result};
 use rustix::fs::{Mode, OFlags, open};
 use rustix::mount::{MountFlags, UnmountFlags, mount, unmount};
 
-/// Size for all recordings between two ends of runs, several times over: each recording of the CPU
-/// contains a flood of the ring.
+/// Size of the file system. It is several times the size of all recordings that exist at the same
+/// time. Each recording of the CPU contains the records of a flooded ring.
 const SIZE: &CStr = c"size=512m";
 const BALLAST: &str = "ballast";
 
-/// A tmpfs that is mounted in no folder, so it goes away with this process, however that ends.
+/// A tmpfs without a mount point. The tmpfs disappears when this process ends in any way.
 #[derive(Debug)]
 pub(super) struct Disk {
     root: OwnedFd,
 }
 
 impl Disk {
-    /// Creates a disk; needs an empty folder to mount it for a moment.
+    /// Creates the tmpfs. For a moment, mounts it on `folder`, which must be empty.
     pub(super) fn new(folder: &Path) -> Result<Disk> {
         mount("tmpfs", folder, "tmpfs", MountFlags::empty(), SIZE).context("mounting a tmpfs")?;
         let root = open(folder, OFlags::PATH | OFlags::CLOEXEC, Mode::empty());
@@ -30,7 +30,7 @@ impl Disk {
         Ok(Disk { root: root? })
     }
 
-    /// Returns the path of the file `name`, which other processes can open too.
+    /// Returns the path of the file `name`. Other processes can open this path too.
     pub(super) fn path(&self, name: &str) -> PathBuf {
         let (pid, fd) = (std::process::id(), self.root.as_raw_fd());
         PathBuf::from(format!("/proc/{pid}/fd/{fd}/{name}"))
@@ -39,7 +39,7 @@ impl Disk {
     /// Fills the disk completely.
     pub(super) fn fill(&self) -> Result<()> {
         let mut ballast = File::create(self.path(BALLAST))?;
-        // In ever smaller pieces, so that the last page is filled too.
+        // Each piece is smaller than the last, so that the last page is filled too.
         let mut piece = vec![0; 1 << 20];
         while !piece.is_empty() {
             match ballast.write(&piece) {

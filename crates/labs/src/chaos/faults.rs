@@ -1,4 +1,4 @@
-//! The faults: each is caused and undone, and sets the fate that it has for each run.
+//! Causes faults and undoes them. Each fault sets the fate of the runs that it affects.
 
 use std::fs;
 use std::thread::sleep;
@@ -19,9 +19,10 @@ use crate::{Disturber, NOBODY_DRAINS, Quota, hold_first_thread, schedstat};
 pub(super) struct Fault {
     pub(super) name: &'static str,
     pub(super) place: ChaosPlace,
-    /// Checks that this machine can have the fault.
+    /// Checks that this machine allows the fault.
     pub(super) needs: fn() -> Result<()>,
-    /// Causes the fault, and undoes it. Sets the fate of each run that the fault ends or changes.
+    /// Causes the fault, and undoes it. Sets the fate of each run that must end or change its
+    /// behavior.
     pub(super) strike: fn(&mut Scene, &mut Rng) -> Result<()>,
 }
 
@@ -58,11 +59,11 @@ pub(super) const FAULTS: [Fault; 10] = [
     in_labs("memory runs out", memory_out),
 ];
 
-/// Capacity of the ring (tracer/src/bpf/records.bpf.h): 8 MiB of records of 64 bytes, each with the
-/// kernel's header of 8.
+/// Capacity of the ring (tracer/src/bpf/records.bpf.h): 8 MiB. Each record has 64 bytes, and the
+/// kernel's header of 8 bytes.
 const RING_RECORDS: u64 = (8 << 20) / (64 + 8);
 
-/// Limit of the memory that a run uses for data that waits to be read or written
+/// Limit of the memory that a run uses for data that waits to be read or written, in KiB
 /// (docs/reliability.md).
 const MOST_KIB: u64 = 80 << 10;
 
@@ -106,14 +107,15 @@ fn disk_full(scene: &mut Scene, _: &mut Rng) -> Result<()> {
     scene.disk.clear()
 }
 
-/// Holds the first thread, which drains the ring, while the poller continues. A process that is
-/// stopped as a whole would not fill its ring.
+/// Holds the first thread, which drains the ring, while the poller continues. Stopping the whole
+/// process would not fill the ring, because the poller would stop too.
 fn ring_flooded(scene: &mut Scene, _: &mut Rng) -> Result<()> {
     let osnoise = scene.named("osnoise")?;
-    // At a higher priority than other tasks: next to them it would not make enough turns while the
-    // thread may be held.
+    // The storm has a higher priority than other tasks. At the same priority, it would not switch
+    // often enough while the thread may be held.
     let storm = Disturber::storm(CPU)?.outranking()?;
-    // Each turn of a task is a record. Twice the capacity, because a kernel may hide some turns.
+    // Each switch of a task is a record. The factor 2 is needed because a kernel may hide some
+    // switches.
     let enough = schedstat::switches(storm.pid())? + 2 * RING_RECORDS;
     let is_flooded = || schedstat::switches(storm.pid()).is_ok_and(|switches| switches >= enough);
     hold_first_thread(osnoise.pid(), NOBODY_DRAINS, is_flooded)?;
@@ -153,7 +155,7 @@ fn cpu_offline(scene: &mut Scene, dice: &mut Rng) -> Result<()> {
     Ok(())
 }
 
-/// Steps the clock by up to a day, forward or back.
+/// Steps the clock by up to a day, forward or backward.
 fn clock_stepped(_: &mut Scene, dice: &mut Rng) -> Result<()> {
     let now = clock_gettime(ClockId::Realtime);
     let by = dice.i64(-86_400..86_400);
@@ -164,9 +166,9 @@ fn clock_stepped(_: &mut Scene, dice: &mut Rng) -> Result<()> {
     Ok(clock_settime(ClockId::Realtime, then)?)
 }
 
-/// Lets a process take all memory until the kernel kills it. If its memory is not free after a
-/// second, the kernel may kill others too (`oom_reap_task` in mm/oom_kill.c). The kernel's log
-/// names them, and none of them may have held much memory.
+/// Lets a process take all memory until the kernel kills this process. If the memory of the process
+/// is not free after a second, the kernel may also kill other processes (`oom_reap_task` in
+/// mm/oom_kill.c). The kernel's log names these, and none of them may have held much memory.
 fn memory_out(scene: &mut Scene, _: &mut Rng) -> Result<()> {
     let mut log = KernelLog::from_now_on()?;
     Disturber::memory()?;

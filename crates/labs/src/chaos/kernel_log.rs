@@ -1,4 +1,4 @@
-//! Reads from the kernel's log which processes it killed because memory ran out.
+//! Reads from the kernel's log which processes the kernel killed because memory ran out.
 
 use std::fs::File;
 use std::io::{ErrorKind, Read, Seek, SeekFrom};
@@ -9,7 +9,7 @@ use rustix::fs::OFlags;
 
 const LOG: &str = "/dev/kmsg";
 
-/// A process that the kernel killed because no memory was left.
+/// A process that the kernel killed because memory ran out.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Victim {
     pub(super) pid: u32,
@@ -17,7 +17,7 @@ pub(super) struct Victim {
     pub(super) anon_kib: u64,
 }
 
-/// The kernel's log from some time on. Each read returns one message
+/// The messages of the kernel's log since this value was created. Each read returns one message
 /// (Documentation/ABI/testing/dev-kmsg).
 #[derive(Debug)]
 pub(super) struct KernelLog(File);
@@ -31,10 +31,10 @@ impl KernelLog {
         Ok(KernelLog(log))
     }
 
-    /// Returns the processes that were killed, in order.
+    /// Returns the processes that the kernel has killed since the last call, in order.
     pub(super) fn victims(&mut self) -> Result<Vec<Victim>> {
         let mut victims = Vec::new();
-        // Length of the longest message (kernel/printk/internal.h).
+        // Maximum length of a message in bytes (kernel/printk/internal.h).
         let mut message = [0; 2_048];
         loop {
             match self.0.read(&mut message) {
@@ -46,7 +46,8 @@ impl KernelLog {
     }
 }
 
-/// Returns the victim that this message names, if it is of `__oom_kill_process` in mm/oom_kill.c.
+/// Returns the process that this message names as killed; `None` if the message is not from
+/// `__oom_kill_process` in mm/oom_kill.c.
 fn victim(message: &str) -> Option<Victim> {
     let (_, victim) = message.split_once("Out of memory: Killed process ")?;
     let (pid, rest) = victim.split_once(' ')?;

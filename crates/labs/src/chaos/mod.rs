@@ -1,5 +1,5 @@
-//! Runs `vmnoise` while one fault after the other happens around it. After each fault every run
-//! must still work, or have ended with a reason, and its results must add up.
+//! Runs `vmnoise` while faults happen one after the other. After each fault, every run must still
+//! work, or must have ended with a reason. The results of the runs must add up.
 
 mod disk;
 mod faults;
@@ -20,18 +20,18 @@ use crate::lab_program;
 use faults::FAULTS;
 use scene::Scene;
 
-/// Where a fault may be caused.
+/// Machines on which a fault may be caused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ChaosPlace {
-    /// On every machine: the fault affects only processes of this program.
+    /// Every machine: the fault affects only processes of this program.
     Anywhere,
-    /// In a lab only: the fault affects the whole machine.
+    /// Only the machine of a lab: the fault affects the whole machine.
     Lab,
 }
 
 impl ChaosPlace {
-    /// Returns the place of this machine. No option sets it: otherwise a mistake could take CPUs
-    /// of a developer's machine offline.
+    /// Returns whether this machine is the machine of a lab. No option sets this: otherwise a
+    /// mistake could take CPUs of a developer's machine offline.
     pub fn here() -> ChaosPlace {
         if Path::new(inside::COMMANDS).exists() {
             ChaosPlace::Lab
@@ -41,15 +41,15 @@ impl ChaosPlace {
     }
 }
 
-/// How often each fault happened, or why this machine cannot have it.
+/// Number of times that each fault happened, or why this machine does not allow the fault.
 #[derive(Debug, Default)]
 pub struct FaultTally(pub BTreeMap<&'static str, Result<u32, String>>);
 
-/// Causes all faults of this machine in random order, again and again until `length` has passed.
-/// The same seed gives the same faults in the same order.
+/// Causes all faults that this machine allows in random order, again and again until `length` has
+/// passed. The same seed gives the same order of faults.
 ///
 /// # Errors
-/// If a fault cannot be caused, or a run neither goes on nor ends as it should.
+/// If a fault cannot be caused, or a run does not meet its fate.
 ///
 /// # Panics
 /// If the results of a run do not add up.
@@ -89,10 +89,10 @@ pub fn run(seed: u64, length: Duration) -> Result<FaultTally> {
     Ok(tally)
 }
 
-/// Boots a lab and runs there the faults that affect a whole machine.
+/// Boots a lab, and causes in it the faults that affect a whole machine. Returns the lab's output.
 ///
 /// # Errors
-/// As [`run`], and if the lab cannot be had.
+/// If [`run`] fails in the lab, or the lab cannot be booted.
 pub fn run_in_lab(seed: u64, length: Duration) -> Result<String> {
     let lab = Lab::kernel(DebianKernel::Cloud).cpus(2);
     let lab = ["chaos", "lab-disturb"].iter().try_fold(lab, |lab, name| {

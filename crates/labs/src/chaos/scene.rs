@@ -1,5 +1,5 @@
-//! The runs and processes that faults happen to: one run of each measuring command, and a VMM whose
-//! exits the host sees.
+//! The processes that faults affect: one run of each measuring command, and a VMM whose exits the
+//! host's run records.
 
 use std::panic::resume_unwind;
 use std::process::{Child, Command, Stdio};
@@ -13,16 +13,16 @@ use super::disk::Disk;
 use super::subject::Subject;
 use crate::binary;
 
-/// The CPU that is measured.
+/// The CPU that the runs measure.
 pub(super) const CPU: u32 = 1;
-/// All commands that measure; those that poll or sleep do so on [`CPU`].
+/// All commands that measure. The commands that poll or sleep do this on [`CPU`].
 const COMMANDS: [&str; 4] = [
     "exits -T 1ms",
     "osnoise -c 1",
     "timerlat -c 1 -p 10ms",
     "microvm -c 1",
 ];
-/// VMM whose guest exits to it as often as possible.
+/// Arguments of a VMM whose guest exits to the VMM as often as possible.
 const VMM: [&str; 6] = ["microvm", "--exercise", "io", "-c0", "-d", "24h"];
 
 #[derive(Debug)]
@@ -34,7 +34,7 @@ pub(super) struct Scene {
 }
 
 impl Scene {
-    /// Starts all runs and the VMM, and waits until every run records.
+    /// Starts all runs and the VMM, and waits until every run has recorded something.
     pub(super) fn begin() -> Result<Scene> {
         let folder = tempfile::tempdir()?;
         let mut scene = Scene {
@@ -69,7 +69,7 @@ impl Scene {
         subject.with_context(|| format!("nobody runs {command}"))
     }
 
-    /// Checks that each run met its fate, and restarts those that ended.
+    /// Checks that each run met its fate, and restarts the runs that ended.
     pub(super) fn aftermath(&mut self) -> Result<()> {
         self.each(Subject::judge)?;
         let is_over = |subject: &mut Subject| subject.fate.is_the_end();
@@ -83,7 +83,8 @@ impl Scene {
         self.each(Subject::wait_until_it_records)
     }
 
-    /// Calls `act` for all runs at the same time, because each call waits for its run's recording.
+    /// Calls `act` for all runs at the same time, because each call waits for the recording of its
+    /// run.
     fn each(&mut self, act: fn(&mut Subject) -> Result<()>) -> Result<()> {
         thread::scope(|scope| {
             let act = |subject: &mut Subject| act(subject).context(subject.command);
@@ -96,14 +97,15 @@ impl Scene {
         })
     }
 
-    /// Ends the VMM, so that it no longer competes for the CPU, and asks every run for its result.
+    /// Ends the VMM, so that the VMM no longer competes for the CPU. Then ends every run, and
+    /// checks its result.
     pub(super) fn end(mut self) -> Result<()> {
         self.vmm.signal(Signal::KILL)?;
         self.each(Subject::end)
     }
 }
 
-/// A VMM that faults happen to.
+/// A VMM that faults affect.
 #[derive(Debug)]
 pub(super) struct Vmm(Child);
 
@@ -127,7 +129,7 @@ impl Vmm {
 
 impl Drop for Vmm {
     fn drop(&mut self) {
-        // It may have ended already.
+        // The VMM may have ended already.
         let _ = self.0.kill();
         let _ = self.0.wait();
     }

@@ -14,31 +14,31 @@ use serde_json::Value;
 use super::verdict::{assert_adds_up, json};
 use crate::{binary, schedstat};
 
-/// How long any step may take before it counts as hung; not an estimate of its usual time.
+/// Maximum time of any operation before it counts as hung. Operations usually take much less.
 const BACKSTOP: Duration = Duration::from_secs(60);
 const LOOK: Duration = Duration::from_millis(20);
-/// Longer than any run is needed.
+/// Duration of a run. No test needs a run for this long.
 const FOR_EVER: &str = "24h";
 
 /// Fate that a run must meet.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Fate {
-    /// The run goes on.
+    /// The run continues.
     GoesOn,
-    /// The run goes on, and reports lost records of this kind.
+    /// The run continues, and reports lost records of this kind.
     Loses(&'static str),
-    /// The run goes on, and reports the time of the stop as not measured.
+    /// The run continues, and reports the time of the stop as not measured.
     Stopped(Stop),
     /// The run ends by itself with this message.
     Ends(&'static str),
-    /// The run goes on without its recording, after this message.
+    /// The run prints this message, and continues without its recording.
     StopsRecording(&'static str),
-    /// The run was killed.
+    /// Someone killed the run.
     Killed,
 }
 
 impl Fate {
-    /// Returns whether the run is over after this fate.
+    /// Returns whether the run must be restarted after this fate.
     pub(super) fn is_the_end(self) -> bool {
         !matches!(self, Fate::GoesOn | Fate::Loses(_) | Fate::Stopped(_))
     }
@@ -47,13 +47,13 @@ impl Fate {
 /// Times of a stop of a run, CLOCK_MONOTONIC in nanoseconds.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Stop {
-    /// Before SIGSTOP was sent.
+    /// Time before SIGSTOP was sent.
     asked_ns: u64,
-    /// When all threads had left their CPUs.
+    /// Time when all threads had left their CPUs.
     begun_ns: u64,
-    /// Before SIGCONT was sent.
+    /// Time before SIGCONT was sent.
     over_ns: u64,
-    /// Time that the run had reported as not measured before the stop.
+    /// Duration that the run had reported as not measured before the stop, nanoseconds.
     reported_before_ns: u64,
 }
 
@@ -75,7 +75,7 @@ impl Subject {
         recording: PathBuf,
         folder: &Path,
     ) -> Result<Subject> {
-        // The run before may have left a longer recording.
+        // The previous run of this command may have left a longer recording.
         let _ = fs::remove_file(&recording);
         let [stdout, stderr] =
             ["json", "stderr"].map(|kind| folder.join(format!("{command}.{kind}")));
@@ -107,7 +107,7 @@ impl Subject {
         Ok(kill_process(pid, signal)?)
     }
 
-    /// Stops the run for this long. A run that measures a CPU must report the stop.
+    /// Stops the run for `length`. A run that measures a CPU must report this stop.
     pub(super) fn stop(&mut self, length: Duration) -> Result<()> {
         let mut reported_before_ns = 0;
         if self.measures_a_cpu() {
@@ -144,7 +144,8 @@ impl Subject {
         self.command.contains("-c ")
     }
 
-    /// Waits until the recording has grown: the run then drains, explains and writes.
+    /// Waits until the recording has grown. This shows that the run drains, explains and writes
+    /// records.
     pub(super) fn wait_until_it_records(&mut self) -> Result<()> {
         let size = |path: &Path| fs::metadata(path).map_or(0, |file| file.len());
         let before = size(&self.recording);
@@ -157,7 +158,8 @@ impl Subject {
         .with_context(|| self.standing())
     }
 
-    /// Describes the run's state: its threads, where each is in the kernel, and its stderr.
+    /// Describes the state of the run for an error: its threads, the kernel stack of each, and its
+    /// stderr.
     fn standing(&self) -> String {
         let pid = self.pid();
         let threads = schedstat::threads(pid).unwrap_or_default();
@@ -174,7 +176,7 @@ impl Subject {
         )
     }
 
-    /// Waits until its stderr has these words.
+    /// Waits until the run's stderr contains these words.
     pub(super) fn wait_until_it_says(&self, words: &str) -> Result<()> {
         wait_for(words, || Ok(self.said().contains(words)))
     }
@@ -211,8 +213,9 @@ impl Subject {
         Ok(())
     }
 
-    /// Checks that the run reports all of the stop as not measured, and no more than the time until
-    /// its report. None of its reported gaps or wake-ups may lie in the stop.
+    /// Checks that the run reports the whole stop as not measured. The reported time may not be
+    /// longer than the time from the stop signal until the report. No reported gap or wake-up may
+    /// lie in the stop.
     fn judge_stop(&self, stop: Stop) -> Result<()> {
         let mut reported = Value::Null;
         let mut new_ns = 0;
@@ -231,7 +234,8 @@ impl Subject {
         Ok(())
     }
 
-    /// Ends the run, and checks that its result equals the result that its recording gives.
+    /// Ends the run. Checks that its result is equal to the result of `vmnoise explain` for its
+    /// recording.
     pub(super) fn end(&mut self) -> Result<()> {
         self.signal(Signal::INT)?;
         let status = self.ended()?;
@@ -243,7 +247,7 @@ impl Subject {
         Ok(())
     }
 
-    /// Checks that the run ended with this message, and still reported a result.
+    /// Checks that the run ended with this message, and nevertheless reported a result.
     fn failed(&mut self, words: &str) -> Result<()> {
         let (status, said) = (self.ended()?, self.said());
         ensure!(status.code() == Some(1), "{status}: {said}");
@@ -266,7 +270,7 @@ impl Subject {
         fs::read_to_string(&self.stderr).unwrap_or_default()
     }
 
-    /// Returns the result that its recording gives so far.
+    /// Returns the result of `vmnoise explain` for the run's recording so far.
     fn explained(&self) -> Result<Value> {
         let reported = json(&self.explain()?)?;
         assert_adds_up(&reported);
@@ -274,14 +278,14 @@ impl Subject {
     }
 
     fn explain(&self) -> Result<Vec<u8>> {
-        // `vmnoise explain` has no rights over this process, so it cannot open the disk's path in
-        // /proc.
+        // `vmnoise explain` has no rights over this process, so it cannot open the path of the
+        // recording, which leads through this process's folder in /proc.
         let output = Command::new(binary())
             .args(["explain", "--format", "json", "/proc/self/fd/0"])
             .stdin(File::open(&self.recording)?)
             .output()?;
         let said = String::from_utf8_lossy(&output.stderr);
-        // A batch that is being written, or found no space, may break off.
+        // The last batch may be incomplete, because the run is writing it or found no space for it.
         let is_read = output.status.success() || said.contains("what came before was read");
         ensure!(is_read, "explain: {said}");
         Ok(output.stdout)
@@ -290,7 +294,7 @@ impl Subject {
 
 impl Drop for Subject {
     fn drop(&mut self) {
-        // It may have ended already.
+        // The run may have ended already.
         let _ = self.process.kill();
         let _ = self.process.wait();
     }
@@ -306,7 +310,8 @@ fn not_measured_ns(reported: &Value) -> Result<u64> {
     ns.with_context(|| format!("no time without measurement in: {reported}"))
 }
 
-/// Returns start and length of the longest gaps or the latest wake-ups.
+/// Returns start and length of the listed gaps or wake-ups, CLOCK_MONOTONIC in nanoseconds. The
+/// length of a wake-up is its latency.
 fn longest(reported: &Value) -> Vec<(u64, u64)> {
     let of_run = reported["worst"].as_array().into_iter().flatten();
     let of_cpu = reported["cpus"][0]["worst"]

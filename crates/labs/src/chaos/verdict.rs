@@ -1,18 +1,18 @@
-//! Checks that every result must pass, whatever went wrong.
+//! Checks that every result must pass, whatever fault happened.
 
 use anyhow::{Context, Result};
 use serde_json::Value;
 
 use crate::judge::{assert_budgets_add_up, assert_exits_add_up, assert_latencies_add_up};
 
-/// Parses a result.
+/// Parses the JSON of a result.
 pub(super) fn json(text: &[u8]) -> Result<Value> {
     let reported = || format!("not JSON: {}", String::from_utf8_lossy(text));
     serde_json::from_slice(text).with_context(reported)
 }
 
-/// Asserts that the result obeys the budget law of its schema, and that losses by kind sum up to
-/// all losses.
+/// Asserts that the result obeys the budget law of its schema. Also asserts that the losses of all
+/// kinds add up to the total number of lost events.
 pub(super) fn assert_adds_up(result: &Value) {
     match result["schema"].as_str() {
         Some("vmnoise.summary/1") => assert_budgets_add_up(result),

@@ -1,5 +1,6 @@
-//! One fault inside a lab from start to end: set up, start disturbers, record, audit, fix with the
-//! script, record again, undo.
+//! Runs one experiment with faults inside a lab: sets the faults, starts disturbers, and records.
+//! Then audits the recording, applies the script of the audit, records again, and undoes the
+//! changes.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -20,41 +21,42 @@ const RECORDING: &str = "/tmp/run.vmn";
 const NOBODY: [&str; 3] = ["hw", "hv_or_hw", "unexplained"];
 const SCRIPTS: &str = "/tmp/scripts";
 
-/// Summary of one recording.
+/// Times that one recording contains.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct RecordingFindings {
-    /// How long the quiet CPU was measured, nanoseconds.
+    /// Time for which the quiet CPU was measured, nanoseconds.
     pub runtime_ns: u64,
-    /// Noise of the CPU that has a culprit or a cause in this kernel, nanoseconds. Noise without
-    /// one is left out, because an emulated CPU waits for its turn and no event shows that.
+    /// Noise of the quiet CPU that has a culprit or a cause in this kernel, nanoseconds. Other
+    /// noise is left out: an emulated CPU waits for its emulator, and no event shows this.
     pub noise_ns: u64,
-    /// Time that each fault's culprits had on the CPU by the kernel's own events, nanoseconds, in
-    /// the order of the faults.
+    /// Time that the culprits of each fault had the quiet CPU, in the order of the faults,
+    /// nanoseconds. This time comes from the kernel's own events.
     pub injected_ns: Vec<u64>,
     /// Number of lost records.
     pub lost_events: u64,
 }
 
-/// Outcome of a cycle.
+/// Result of [`cycle`].
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct CycleOutcome {
-    /// Recording with the fault.
+    /// Findings of the recording with the faults.
     pub before: RecordingFindings,
-    /// `vmnoise.audit/1` of `before`.
+    /// JSON of schema `vmnoise.audit/1` for the recording `before`.
     pub audit: Value,
-    /// Recording after `apply.sh`, with the same disturbers; `None` if only a reboot applies the
-    /// change.
+    /// Findings of the recording after `apply.sh`, with the same disturbers. `None` if the change
+    /// takes effect only after a reboot.
     pub after: Option<RecordingFindings>,
-    /// Changes by `apply.sh`: file, old content, new content.
+    /// Changes that `apply.sh` made: file, old content, new content.
     pub changed: Vec<(String, String, String)>,
-    /// Files that `undo.sh` did not restore.
+    /// Files whose old content `undo.sh` did not restore.
     pub not_undone: Vec<String>,
 }
 
-/// Runs a cycle, and leaves clean settings. `seconds` is the length of each recording.
+/// Runs one experiment with these faults, and restores clean settings. Each recording takes
+/// `seconds`.
 ///
 /// # Errors
-/// If something cannot be set, started, or recorded.
+/// If a setting, a disturber or a recording fails.
 pub fn cycle(faults: &[&InjectedFault], seconds: &str) -> Result<CycleOutcome> {
     let is_of_group = faults.iter().any(|it| it.is_of_group);
     let _group = is_of_group.then(Group::enter).transpose()?;
@@ -92,7 +94,7 @@ pub fn cycle(faults: &[&InjectedFault], seconds: &str) -> Result<CycleOutcome> {
     Ok(outcome)
 }
 
-/// Pins the kernel threads of these faults to a CPU.
+/// Pins the kernel threads that these faults put on the quiet CPU to `cpu`.
 fn place(faults: &[&InjectedFault], cpu: u32) -> Result<()> {
     for name in faults.iter().flat_map(|it| it.on_quiet) {
         let mut all = processes::all().into_iter();
@@ -105,7 +107,7 @@ fn place(faults: &[&InjectedFault], cpu: u32) -> Result<()> {
     Ok(())
 }
 
-/// Records with the same disturbers while all settings are clean.
+/// Records with the disturbers of these faults while all settings are clean.
 ///
 /// # Errors
 /// If a disturber cannot be started, or the recording fails.
@@ -139,13 +141,13 @@ fn recorded(
     of(&serde_json::from_slice(&output?.stdout)?, &trace, faults)
 }
 
-/// Combines a summary with the kernel's events of the same time.
+/// Combines a summary with the kernel's events from the same time.
 fn of(summary: &Value, trace: &str, faults: &[&InjectedFault]) -> Result<RecordingFindings> {
     let number = |at: &str| {
         let number = summary.pointer(at).and_then(Value::as_u64);
         number.with_context(|| format!("no {at} in {summary}"))
     };
-    // Any gap shows when the recording began.
+    // Any gap shows when the recording began: its start is given on two clocks.
     let worst = "/worst/0";
     let from_ns = number(&format!("{worst}/start_mono_ns"))? - number(&format!("{worst}/at_ns"))?;
     let runtime_ns = number("/cpus/0/runtime_ns")?;
@@ -174,8 +176,8 @@ fn vmnoise(words: &[&str]) -> Result<Output> {
     run(Command::new("/bin/vmnoise").args(words))
 }
 
-/// Runs a script after enabling its optional changes: those that give up a protection are comments
-/// in it, and here they are wanted.
+/// Runs a script of an audit with its optional changes. The script has changes that give up a
+/// protection as comments, and this function makes them active.
 fn script(name: &str) -> Result<()> {
     let path = format!("{SCRIPTS}/{name}");
     let script = fs::read_to_string(&path)?.replace("\n# change ", "\nchange ");
@@ -200,7 +202,7 @@ fn differences(
     to: &BTreeMap<String, String>,
 ) -> Vec<(String, String, String)> {
     let changed = from.iter().filter_map(|(file, was)| {
-        // A thread may have ended.
+        // The thread that this file belongs to may have ended.
         let now = to.get(file)?;
         (now != was).then(|| (file.clone(), was.trim().to_owned(), now.trim().to_owned()))
     });

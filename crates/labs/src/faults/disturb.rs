@@ -1,4 +1,4 @@
-//! Disturbers that use a fault to reach the quiet CPU.
+//! Disturbers that reach the quiet CPU by means of a fault.
 
 use std::convert::Infallible;
 use std::fs::{self, File};
@@ -22,31 +22,33 @@ use crate::links::Links;
 
 /// Time between two actions of most disturbers.
 const EVERY: Duration = Duration::from_millis(4);
-/// Bytes that a disturber writes at once: many, so that the cost of the events around each write is
-/// small in comparison.
+/// Number of bytes that a disturber writes at once. It is high, so that the tracing of the events
+/// around each write costs little in comparison.
 const BYTES: usize = 1_024;
-/// Port of the console. QEMU receives its output.
+/// Serial port of the console. QEMU receives the output of this port.
 const PORT: &str = "/dev/ttyS0";
 const TERMINALS: &str = "/dev/pts";
-/// UDP port with no service (RFC 863).
+/// UDP port of the discard service (RFC 863), on which no program listens here except this
+/// disturber.
 const DISCARD: u16 = 9;
-/// Size of one allocation. Small, so that the heap grows in small steps and each page is touched
-/// before the next: none becomes a huge page.
+/// Size of one allocation in bytes. It is small, so that the heap grows in small pieces and each
+/// page is written before the next is allocated. So no page becomes a huge page.
 const PIECE: usize = 4 << 10;
 const PIECES: usize = 8 << 10;
-/// Packets at once: more work than the tick, which the other CPU has too.
+/// Number of packets that are sent at once. They cause more work than the tick, which also comes on
+/// the other CPU.
 const PACKETS: usize = 32;
-/// Pages of each file, which fills a fifth of a lab's memory.
+/// Number of pages of each file. A file fills a fifth of a lab's memory.
 const PAGES: usize = 40 << 10;
-/// Number of tasks: more than the one other CPU has room for.
+/// Number of tasks. The one other CPU cannot run all of them at the same time.
 const TASKS: usize = 2;
-/// Nice value with weight 9548; the default weight is 1024 (`sched_prio_to_weight` in
+/// Nice value for a weight of 9548. The default weight is 1024 (`sched_prio_to_weight` in
 /// kernel/sched/core.c).
 const NICE: i32 = -10;
-/// Time that a disturber gets to start its work.
+/// Time that a disturber has to start its work.
 const START: Duration = Duration::from_millis(300);
 
-/// Disturber of a fault.
+/// Kind of a fault's disturber.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum DisturberKind {
     /// Writes to the serial port.
@@ -55,19 +57,19 @@ pub enum DisturberKind {
     Terminal,
     /// Sends packets to this machine itself.
     Packets,
-    /// Takes memory in small pages, which could be merged into huge ones.
+    /// Takes memory in small pages that the kernel can merge into huge pages.
     SmallPages,
     /// Takes memory, and frees every second page.
     Holes,
-    /// Takes memory with equal pages.
+    /// Takes memory whose pages have equal content.
     Mergeable,
-    /// Tasks that never sleep, on any CPU that they may use.
+    /// Runs tasks that never sleep, on any CPU that the tasks may use.
     Tasks,
-    /// A task that never sleeps on the quiet CPU, and has more weight than others.
+    /// Runs a task on the quiet CPU that never sleeps, and has more weight than other tasks.
     Heavier,
 }
 
-/// Processes of a disturber, which end when this is dropped.
+/// Processes of a disturber. They end when this value is dropped.
 #[derive(Debug)]
 pub(super) struct AtWork(Vec<Child>);
 
@@ -123,14 +125,14 @@ impl AtWork {
 impl Drop for AtWork {
     fn drop(&mut self) {
         for child in &mut self.0 {
-            // It may have ended already.
+            // The process may have ended already.
             let _ = child.kill();
             let _ = child.wait();
         }
     }
 }
 
-/// Does the work of `lab-fault work WORD...`, without end.
+/// Does the work of `lab-fault work WORD...`, and returns only on an error.
 ///
 /// # Errors
 /// If the work fails.
@@ -174,7 +176,8 @@ fn serial() -> Result<Infallible> {
     }
 }
 
-/// Types lines on a terminal, which the kernel passes on with unbound work (`flush_to_ldisc`).
+/// Types lines on a terminal. The kernel delivers the lines in work that may run on any CPU
+/// (`flush_to_ldisc`).
 fn terminal() -> Result<Infallible> {
     if fs::read_dir(TERMINALS).map_or(true, |mut them| them.next().is_none()) {
         fs::create_dir_all(TERMINALS)?;
@@ -188,7 +191,7 @@ fn terminal() -> Result<Infallible> {
         .read(true)
         .write(true)
         .open(Path::new(&path))?;
-    // Line by line, without echo.
+    // The terminal delivers whole lines, and has no echo.
     let mut attributes = tcgetattr(&screen)?;
     attributes.local_modes.remove(LocalModes::ECHO);
     tcsetattr(&screen, OptionalActions::Now, &attributes)?;
@@ -212,15 +215,16 @@ fn packets() -> Result<Infallible> {
     let to = receives.local_addr()?;
     loop {
         for _ in 0..PACKETS {
-            // No reader: packets that do not fit are dropped.
+            // No program reads the packets. The kernel drops packets that do not fit into the
+            // buffer.
             sends.send_to(&[0; BYTES], to)?;
         }
         sleep(EVERY);
     }
 }
 
-/// Takes and frees memory again and again, so that there are always small pages to merge into huge
-/// ones.
+/// Takes and frees memory again and again, so that the kernel can always merge small pages into
+/// huge pages.
 fn small_pages() -> Result<Infallible> {
     loop {
         let mut taken = Vec::with_capacity(PIECES);
@@ -232,7 +236,8 @@ fn small_pages() -> Result<Infallible> {
     }
 }
 
-/// Writes two files in memory page by page in turn. When one is removed, every second page is free.
+/// Writes two files in memory, one page to each in turn. Removing the first file frees every second
+/// page.
 fn holes() -> Result<Infallible> {
     let page = [1; 4 << 10];
     loop {

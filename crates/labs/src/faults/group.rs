@@ -1,4 +1,4 @@
-//! The cgroup of the measured process, the only one with a quota.
+//! The cgroup of the measured process. Only this cgroup has a quota.
 
 use std::fs;
 use std::path::Path;
@@ -12,7 +12,8 @@ pub(super) const QUOTA: &str = "/sys/fs/cgroup/measured/cpu.max";
 const ROOT: &str = "/sys/fs/cgroup";
 const MEASURED: &str = "measured";
 
-/// Membership of this process, and of all that it starts, in the cgroup; ends when dropped.
+/// Membership of this process in the cgroup, with all processes that it starts. The membership ends
+/// when this value is dropped.
 #[derive(Debug)]
 pub(super) struct Group;
 
@@ -31,7 +32,7 @@ impl Group {
 
 impl Drop for Group {
     fn drop(&mut self) {
-        // Errors do not matter: the lab ends soon.
+        // Errors do not matter, because the lab ends soon.
         let _ = write("cgroup.procs", "0");
         let _ = fs::remove_dir(Path::new(ROOT).join(MEASURED));
     }

@@ -1,4 +1,5 @@
-//! Compares the findings of an audit with a fault that was caused, and with what its fix gave back.
+//! Compares the findings of an audit with the faults that were caused, and with the time that the
+//! fix gave back.
 
 use std::collections::BTreeSet;
 
@@ -8,39 +9,40 @@ use serde_json::Value;
 use super::cycle::{CycleOutcome, RecordingFindings};
 use super::{FaultPlace, Gives, InjectedFault, TUNED};
 
-/// A fault, and what the audit found about it.
+/// A fault, and the audit's finding for it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct FaultVerdict {
     /// Description of the fault.
     pub what: &'static str,
-    /// Rule that had to find it.
+    /// Rule of the audit that had to find the fault.
     pub rule: &'static str,
-    /// Rank of its finding in the audit, counted from 1; `None` if the finding explains nothing.
+    /// Rank of the fault's finding in the audit, counted from 1; `None` if the finding explains no
+    /// time.
     pub place: Option<usize>,
-    /// Time that the fault took by the kernel's own events, nanoseconds per second.
+    /// Time that the fault took according to the kernel's own events, nanoseconds per second.
     pub injected_ns: u64,
-    /// Time that the finding explains, nanoseconds per second.
+    /// Time that the audit's finding explains, nanoseconds per second.
     pub explained_ns: u64,
-    /// Part of it that the change must give back, nanoseconds per second.
+    /// Part of the explained time that the change must give back, nanoseconds per second.
     pub promised_ns: u64,
-    /// All noise of the CPU except the emulator's, nanoseconds per second.
+    /// Noise of the CPU before the change, without the emulator's noise, nanoseconds per second.
     pub before_ns: u64,
-    /// The same noise after the change, nanoseconds per second.
+    /// Noise of the CPU after the change, without the emulator's noise, nanoseconds per second.
     pub after_ns: u64,
 }
 
 impl FaultVerdict {
-    /// Returns the decrease of the noise, nanoseconds per second; 0 if it rose.
+    /// Returns the decrease of the noise, nanoseconds per second; 0 if the noise rose.
     pub fn gained_ns(&self) -> u64 {
         self.before_ns.saturating_sub(self.after_ns)
     }
 }
 
-/// Compares the findings of an audit with the faults that were caused. `after` is a recording of
-/// another boot, if the change needs a reboot.
+/// Compares the findings of an audit with the faults that were caused. If the change needs a
+/// reboot, `after` contains the findings of a recording from a later boot.
 ///
 /// # Errors
-/// If the audit cannot be read, or its script left a file changed.
+/// If the audit cannot be read, or `undo.sh` has not restored a file.
 pub fn judge(
     faults: &[&InjectedFault],
     outcome: &CycleOutcome,
@@ -62,8 +64,8 @@ pub fn judge(
         if let (Some(finding), FaultPlace::UntunedUntilNextStart) = (finding, fault.place) {
             ensure_boot_is_told(finding)?;
         }
-        // Findings that explain the same time share a rank, such as a thread that works, and that
-        // it may work on this CPU.
+        // Findings that explain the same time share a rank. For instance, one finding names a
+        // thread that works, and another says that the thread may use this CPU.
         let place = explained_ns.map(|ns| {
             let all = findings.iter().filter_map(|it| it["explained_ns"].as_u64());
             let more: BTreeSet<u64> = all.filter(|it| *it > ns).collect();
@@ -84,9 +86,9 @@ pub fn judge(
 }
 
 /// Returns the part of the explained time that the change must give back. A thread that never
-/// sleeps keeps as much of the CPU as the measured thread: half of the time that the two have. A
-/// scheduler does not know when the emulator stops a CPU; that time is part of either thread's
-/// turn.
+/// sleeps keeps as much of the CPU as the measured thread: half of the time of both threads. The
+/// scheduler does not know when the emulator stops a CPU, so this time is part of the time of
+/// either thread.
 fn promised_ns(fault: &InjectedFault, explained_ns: u64, before: &RecordingFindings) -> u64 {
     match fault.gives {
         Gives::All => explained_ns,
@@ -97,7 +99,7 @@ fn promised_ns(fault: &InjectedFault, explained_ns: u64, before: &RecordingFindi
     }
 }
 
-/// Returns the rules whose findings explain something.
+/// Returns the names of the rules whose findings explain lost time.
 ///
 /// # Errors
 /// If the audit cannot be read.
@@ -107,8 +109,8 @@ pub fn explaining(audit: &Value) -> Result<Vec<&str>> {
     Ok(explain.filter_map(|it| it["rule"].as_str()).collect())
 }
 
-/// Checks that the other boot got a kernel parameter that the audit recommends: one of the
-/// alternatives between `; or`.
+/// Checks that the later boot had a kernel parameter that the audit recommends. The audit separates
+/// alternatives by `; or`, and one of them suffices.
 fn ensure_boot_is_told(finding: &Value) -> Result<()> {
     let told: Vec<&str> = TUNED.split(' ').collect();
     for place in list(&finding["places"])? {
@@ -129,7 +131,7 @@ fn list(value: &Value) -> Result<&Vec<Value>> {
 }
 
 impl RecordingFindings {
-    /// Scales a time in this recording to nanoseconds per second.
+    /// Converts a duration in this recording to nanoseconds per second of the recording.
     fn of_second(&self, ns: u64) -> u64 {
         let per_second = u128::from(ns) * 1_000_000_000 / u128::from(self.runtime_ns.max(1));
         u64::try_from(per_second).unwrap_or(u64::MAX)

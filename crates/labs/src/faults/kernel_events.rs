@@ -1,5 +1,5 @@
-//! Reads from the kernel's own events which tasks and interrupts had a CPU, and for how long: the
-//! oracle for the time that a fault takes.
+//! Reads from the kernel's own events how long each task and interrupt had a CPU. Tests compare the
+//! time that a fault takes with these times.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -32,7 +32,7 @@ pub(super) fn begin() -> Result<()> {
     write("tracing_on", "1")
 }
 
-/// Ends the recording, and returns its text.
+/// Ends the recording of the kernel's events, and returns its text.
 pub(super) fn end() -> Result<String> {
     write("tracing_on", "0")?;
     for event in EVENTS {
@@ -48,8 +48,8 @@ fn write(file: &str, value: &str) -> Result<()> {
 }
 
 /// Returns how long each task and interrupt had the CPU between two times of CLOCK_MONOTONIC, in
-/// nanoseconds, net of interrupts in between. Names are such as `irq ttyS0:4`, `softirq NET_RX:3`,
-/// `thread ksmd:31`.
+/// nanoseconds. The time of a nested interrupt counts only for this interrupt. Names look like `irq
+/// ttyS0:4`, `softirq NET_RX:3`, `thread ksmd:31`.
 pub(super) fn took(trace: &str, from_ns: u64, to_ns: u64) -> Result<BTreeMap<String, u64>> {
     let mut took = BTreeMap::new();
     let mut thread = None;

@@ -1,5 +1,5 @@
-//! Faults in the set-up of a machine that `vmnoise audit` must find: the wrong settings, the
-//! disturbers that use them, and the names under which the kernel's own events show these.
+//! Faults in the set-up of a machine that `vmnoise audit` must find. Each fault has wrong settings,
+//! a disturber that uses them, and the names of the culprits in the kernel's own events.
 
 pub mod cycle;
 mod disturb;
@@ -14,70 +14,71 @@ pub use disturb::{DisturberKind, work};
 pub use judge::FaultVerdict;
 pub use proof::{Proof, prove};
 
-/// CPU that should be quiet; the others do everything else.
+/// CPU that should be quiet. Other CPUs do everything else.
 pub const QUIET: u32 = 1;
-/// The other CPU of a machine with two.
+/// The other CPU of a machine with two CPUs.
 pub const OTHER: u32 = 0;
 
-/// Kernel parameters that make that CPU quiet.
+/// Kernel parameters that keep CPU [`QUIET`] quiet.
 pub const TUNED: &str = "isolcpus=domain,managed_irq,1 nohz_full=1 skew_tick=1 irqaffinity=0";
 
 /// A fault in the set-up of a machine.
 #[derive(Debug, Clone, Copy)]
 pub struct InjectedFault {
-    /// Name on the command line.
+    /// Name of the fault on the command line.
     pub name: &'static str,
-    /// Description.
+    /// Description of the fault.
     pub what: &'static str,
-    /// Rule of the audit that must find it.
+    /// Rule of the audit that must find the fault.
     pub rule: &'static str,
-    /// Wrong settings: files and values.
+    /// Wrong settings: pairs of a file and its value.
     pub(crate) settings: &'static [(&'static str, &'static str)],
-    /// Kernel threads, by the start of their names, that are moved to the quiet CPU.
+    /// Beginnings of the names of kernel threads that the fault moves to the quiet CPU.
     pub(crate) on_quiet: &'static [&'static str],
-    /// Disturber that uses the fault.
+    /// Disturber that uses the fault; `None` if the wrong settings alone take time.
     pub(crate) disturber: Option<DisturberKind>,
-    /// Whether the fault is in the cgroup of the measured process, which is then its own.
+    /// Whether the fault is in the cgroup of the measured process. This process then has a cgroup
+    /// of its own.
     pub(crate) is_of_group: bool,
-    /// Part of the time that the change gives back.
+    /// Part of the explained time that the change gives back.
     pub(crate) gives: Gives,
-    /// Culprits by the kernel's events: starts of names such as `irq ttyS0`.
+    /// Beginnings of the culprits' names in the kernel's events, such as `irq ttyS0`.
     pub(crate) culprits: &'static [&'static str],
-    /// Command that records the fault.
+    /// Command that records the quiet CPU.
     pub(crate) command: &'static str,
-    /// Machine that the fault needs, and how its change is applied.
+    /// Machine that the fault needs, and how the change is applied.
     pub place: FaultPlace,
 }
 
-/// Machine that a fault needs, and how its change is applied.
+/// Machine that a fault needs, and how the audit's change is applied.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FaultPlace {
-    /// Booted with [`TUNED`]; the audit's script applies the change.
+    /// A machine booted with [`TUNED`]. The audit's script applies the change.
     Tuned,
-    /// Booted without it, because an isolated CPU cannot have the fault; the audit's script applies
-    /// the change.
+    /// A machine booted without [`TUNED`], because an isolated CPU cannot have the fault. The
+    /// audit's script applies the change.
     Untuned,
-    /// Booted without it; a reboot with [`TUNED`] applies the change.
+    /// A machine booted without [`TUNED`]. A reboot with [`TUNED`] applies the change.
     UntunedUntilNextStart,
 }
 
-/// Part that a change gives back of the time that a finding explains.
+/// Part of a finding's explained time that the change gives back.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Gives {
     /// All of the time.
     All,
-    /// The time above a fair share: two threads of the same weight have half of the CPU each.
+    /// The time above a fair share. Two threads of the same weight have half of the CPU each.
     AboveFairShare,
 }
 
-/// A polling thread of ordinary priority.
+/// Command for a polling thread of ordinary priority.
 const POLLER: &str = "osnoise";
-/// A polling thread above all ordinary tasks.
+/// Command for a polling thread with a higher priority than all ordinary tasks.
 const URGENT_POLLER: &str = "osnoise -P f:1";
-/// A VM whose vCPU polls.
+/// Command for a VM whose vCPU polls.
 const VM: &str = "microvm";
 
-/// Defaults of a fault.
+/// Default values for the fields of a fault.
 const NONE: InjectedFault = InjectedFault {
     name: "",
     what: "",
@@ -274,8 +275,8 @@ pub const FAULTS: [InjectedFault; 17] = [
     },
 ];
 
-/// Sets of faults that are caused at the same time, by their names: each fault alone, and three
-/// together.
+/// Sets of faults, each with the names of the faults that are caused at the same time: every fault
+/// alone, and three faults together.
 pub const SETS: [&[&str]; 18] = [
     &["serial"],
     &["workqueue"],
@@ -297,7 +298,7 @@ pub const SETS: [&[&str]; 18] = [
     &["serial", "workqueue", "ksm"],
 ];
 
-/// Returns the fault of this name.
+/// Returns the fault of this name; `None` if there is none.
 pub fn named(name: &str) -> Option<&'static InjectedFault> {
     FAULTS.iter().find(|it| it.name == name)
 }

@@ -11,29 +11,31 @@ use super::{DisturberKind, FaultPlace, InjectedFault, TUNED, named};
 use crate::bed::{CommandOutput, DebianKernel, DebianProgram, Lab, LabReport};
 use crate::lab_program;
 
-/// Length of each recording.
+/// Length of each recording in seconds.
 const SECONDS: u64 = 1;
-/// Two ns per instruction: at one ns a second takes longer.
+/// Exponent of the virtual time: an instruction takes 2^1 ns. With 2^0 ns, a second of virtual time
+/// takes longer.
 const SHIFT: u8 = 1;
-/// Enough for many faults, one after the other.
+/// Maximum time of a lab before it counts as hung. A lab causes many faults, one after the other.
 const PATIENCE: Duration = Duration::from_secs(1_800);
-/// Kernel of a second machine without faults, in which interrupts and softirqs have threads of
-/// their own.
+/// Kernel of a second machine without faults. In this kernel, interrupts and softirqs run in
+/// threads of their own.
 const OTHER_KERNEL: DebianKernel = DebianKernel::Rt;
 
 /// Results of a proof.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Proof {
-    /// `uname -r` of the machine with the faults.
+    /// `uname -r` of the machine on which the faults were caused.
     pub kernel_version: String,
-    /// For each set, its faults as the audit ranked them.
+    /// For each set of faults, the verdict on each of its faults.
     pub judged: Vec<Vec<FaultVerdict>>,
-    /// For each machine without faults, by its `uname -r`, the rules that explained something.
+    /// For each machine without faults, its `uname -r`, and the rules whose findings explained lost
+    /// time.
     pub clean: Vec<(String, Vec<String>)>,
 }
 
-/// Causes each of these sets of faults, those of one set at the same time. Each boot with [`TUNED`]
-/// starts with a recording without faults.
+/// Causes each of these sets of faults, with the faults of one set at the same time. Each boot with
+/// [`TUNED`] starts with a recording without faults.
 ///
 /// # Errors
 /// If a lab fails, or its output cannot be read.
@@ -92,8 +94,8 @@ pub fn prove(sets: &[&[&str]]) -> Result<Proof> {
     })
 }
 
-/// Returns the rules that explained something in the first recording of a machine, which has no
-/// faults.
+/// Returns the machine's `uname -r`, and the rules whose findings explained lost time in the
+/// machine's first recording, which has no faults.
 fn of_clean(report: &LabReport) -> Result<(String, Vec<String>)> {
     let output = report.outputs.first().context("no output")?;
     let outcome: CycleOutcome = serde_json::from_value(output.json()?)?;
@@ -104,7 +106,7 @@ fn of_clean(report: &LabReport) -> Result<(String, Vec<String>)> {
     ))
 }
 
-/// Judges the output of a cycle against the faults that were caused.
+/// Compares the output of a cycle with the faults that were caused.
 fn judged_by(
     set: &[&InjectedFault],
     output: &CommandOutput,

@@ -1,4 +1,4 @@
-//! The settings of a machine that an audit reads: their clean values, and their current ones.
+//! Clean values of the settings that an audit reads, and the current values on this machine.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -7,10 +7,10 @@ use anyhow::{Context, Result};
 
 use crate::processes;
 
-/// Parent of all kernel threads.
+/// Process ID of the parent of all kernel threads.
 const KTHREADD: u32 = 2;
 
-/// Settings and values that keep `QUIET` quiet.
+/// Settings that exist once, and the values that keep CPU `QUIET` quiet.
 const GOOD: [(&str, &str); 17] = [
     ("/proc/irq/default_smp_affinity", "1"),
     ("/proc/sys/kernel/nmi_watchdog", "0"),
@@ -37,16 +37,16 @@ const GOOD: [(&str, &str); 17] = [
     ),
 ];
 
-/// Files that exist once per interrupt, device or cgroup: folder, file below each entry, and clean
-/// value.
+/// Settings that exist once per interrupt, device or cgroup: folder, path of the file below each
+/// entry, and clean value.
 const EACH: [(&str, &str, &str); 3] = [
     ("/proc/irq", "smp_affinity_list", "0"),
     ("/sys/class/net", "queues/rx-0/rps_cpus", "0"),
     ("/sys/fs/cgroup", "cpu.max", "max"),
 ];
 
-/// Sets all settings to their clean values. Settings that this machine does not have, or cannot
-/// change, stay.
+/// Sets all settings to their clean values. Leaves out settings that this machine does not have or
+/// cannot change.
 pub(super) fn clean() {
     let each = EACH.iter().flat_map(|(folder, file, good)| {
         let files = files(folder, file).into_iter();
@@ -54,7 +54,7 @@ pub(super) fn clean() {
     });
     let good = GOOD.iter().map(|(file, good)| ((*file).to_owned(), *good));
     for (file, value) in good.chain(each) {
-        // An interrupt may be bound to its CPU.
+        // The kernel refuses to move an interrupt that is bound to its CPU.
         let _ = fs::write(file, value);
     }
 }
@@ -64,7 +64,7 @@ pub(super) fn set(file: &str, value: &str) -> Result<()> {
     fs::write(file, value).with_context(|| format!("writing {value} to {file}"))
 }
 
-/// Returns all current values.
+/// Returns the current values of all settings, by file.
 pub(super) fn all() -> BTreeMap<String, String> {
     let each = EACH
         .iter()
@@ -74,8 +74,8 @@ pub(super) fn all() -> BTreeMap<String, String> {
     read.chain(threads()).collect()
 }
 
-/// Returns the CPUs that the kernel's own threads may use. Workers are left out, because they come
-/// and go.
+/// Returns the CPUs that each kernel thread may use, by the thread's status file. Leaves out
+/// workers, because the kernel creates and ends them at any time.
 fn threads() -> impl Iterator<Item = (String, String)> {
     let all = processes::all().into_iter();
     let kept = all.filter(|it| it.parent == KTHREADD && !it.name.starts_with("kworker/"));

@@ -1,4 +1,5 @@
-//! Compares predicted with measured steps. The scenes take turns.
+//! Compares predicted with measured step times of an MPI program. In each round, all scenes run one
+//! after the other.
 
 use std::path::Path;
 use std::time::Duration;
@@ -13,19 +14,19 @@ use super::{
 
 /// CPU time that the work of a step needs.
 const STEP: Duration = Duration::from_millis(1);
-/// Length of a recording. The ranks and the pollers run at `SCHED_FIFO`, and after 950 ms the
-/// kernel throttles them for the rest of that second (Documentation/scheduler/sched-rt-group.rst).
-/// A recording, and also the slowest run, must be shorter.
+/// Length of a recording. The ranks and the pollers run at `SCHED_FIFO`. The kernel throttles such
+/// tasks after 950 ms for the rest of the second (Documentation/scheduler/sched-rt-group.rst). So a
+/// recording, and also the slowest run, must be shorter than 950 ms.
 const RECORDED: Duration = Duration::from_millis(800);
 const STEPS: usize = 400;
 const ROUNDS: usize = 3;
-/// Number of attempts: a comparison is repeated if the machine had too much other noise.
+/// Maximum number of attempts. A comparison is repeated if the machine had too much other noise.
 const ATTEMPTS: usize = 3;
 
 /// Conditions of a comparison.
 #[derive(Debug, Clone, Copy)]
 pub struct PredictionComparison<'a> {
-    /// How the ranks are started.
+    /// Program that starts the ranks.
     pub launcher: Launcher<'a>,
     /// Collective that ends a step.
     pub collective: MpiCollective,
@@ -35,20 +36,22 @@ pub struct PredictionComparison<'a> {
     pub rounds: usize,
 }
 
-/// One scene in all rounds.
+/// Outcome of one scene over all rounds.
 #[derive(Debug, Clone)]
 pub struct SceneOutcome {
     /// Ranks that are disturbed.
     pub scene: RankScene,
-    /// For each round, the prediction, and the measurement directly after it.
+    /// For each round, the predicted step times, and the step times that were measured directly
+    /// afterwards.
     pub rounds: Vec<(RankPrediction, StepTimes)>,
-    /// How far the two may differ, relative to either, because they cover different times.
+    /// Allowed relative difference between prediction and measurement, because they cover different
+    /// times.
     pub unlike: f64,
-    /// How far the two may differ, relative to either, for all reasons.
+    /// Allowed relative difference between prediction and measurement, for all reasons.
     pub allowed: f64,
 }
 
-/// Compares predicted with measured steps in all `SCENES`, in their order.
+/// Compares predicted with measured step times in all [`SCENES`], in their order.
 ///
 /// # Errors
 /// If a program fails, or this machine is too noisy for the disturbers to stand out.
@@ -97,7 +100,7 @@ fn attempt(
     Ok(outcomes.into())
 }
 
-/// Records the CPUs, and then runs the program on them, both with the same disturbers.
+/// Records the CPUs and then runs the program on them. The same disturbers run all the time.
 fn one(
     comparison: &PredictionComparison<'_>,
     program: &MpiProgram,
@@ -129,8 +132,8 @@ fn slowdowns(predicted: &RankPrediction, measured: &StepTimes) -> [f64; 2] {
 }
 
 impl SceneOutcome {
-    /// Returns the median slowdown of a step over all rounds, predicted and measured: its length
-    /// relative to the CPU time that its work needs.
+    /// Returns the predicted and the measured slowdown of a step, each as the median over all
+    /// rounds. The slowdown is the length of a step divided by the CPU time that its work needs.
     pub fn slowdowns(&self) -> [f64; 2] {
         let rounds = self.rounds.iter();
         let slowdowns: Vec<_> = rounds
@@ -139,7 +142,8 @@ impl SceneOutcome {
         [0, 1].map(|side| median(slowdowns.iter().map(|both| both[side])))
     }
 
-    /// Returns the median over all rounds of the mean step, predicted and measured, in nanoseconds.
+    /// Returns the predicted and the measured mean length of a step in nanoseconds, each as the
+    /// median over all rounds.
     pub fn steps_ns(&self) -> [f64; 2] {
         let rounds = || self.rounds.iter();
         [
@@ -154,19 +158,20 @@ impl SceneOutcome {
         predicted.max(measured) / predicted.min(measured) - 1.0
     }
 
-    /// Returns how far the predicted and the measured slowdown may differ, relative to either,
-    /// because the two cover different times.
+    /// Returns the allowed relative difference between the predicted and the measured slowdown.
+    /// They differ because they cover different times.
     ///
-    /// A disturber has the share d of the time, and other noise the share e. Of a time T the steps
-    /// have T (1 - d - e). So their length relative to their work is 1 / (1 - d - e), which is
-    /// S (1 + S e) for small e, with S = 1 / (1 - d). Ranks that wait anyway lose nothing, so the real
-    /// length may be less; S is too large then, and so is the bound.
+    /// A disturber takes the share d of the time, and other noise takes the share e. In a time T,
+    /// the steps' work gets T (1 - d - e). So the length of a step relative to its work is 1 / (1 -
+    /// d - e). For small e this is S (1 + S e), with S = 1 / (1 - d). Ranks that wait anyway lose
+    /// nothing, so the real length may be less. Then S and the bound are too large.
     ///
-    /// - The share e differs between the recording and the run. It is never negative. In half of
-    ///   the rounds, which is enough for a median, it is at most the largest e of a quiet round on
-    ///   either side. The quiet runs include the time of the collective itself.
-    /// - A time T contains its number of periods plus or minus one burst, on both sides. So d is
-    ///   wrong by one burst's share of T. If two disturbers take turns, it is one burst of each.
+    /// The share e differs between the recording and the run, and is never negative. In half of the
+    /// rounds, e is at most the largest e of a quiet round in the recording or in the run. Half of
+    /// the rounds suffice for a median. The quiet runs include the time of the collective itself.
+    /// The recording and the run both contain one burst more or less than the average for their
+    /// length T. So d is wrong by the share of one burst in T. If two disturbers take turns, d is
+    /// wrong by one burst of each.
     fn unlike_beside(&self, others: f64, bursts: Bursts) -> f64 {
         let burst = bursts.burst.as_secs_f64() * f64::from(self.scene.turns());
         let spans_ns = self.rounds.iter().map(|(_, measured)| measured.span_ns);
@@ -176,7 +181,7 @@ impl SceneOutcome {
     }
 }
 
-/// Returns the comparisons that are reported, with ranks started by Open MPI.
+/// Returns the comparisons for the report in which Open MPI starts the ranks.
 pub fn by_mpirun() -> Vec<PredictionComparison<'static>> {
     let comparisons = [
         (MpiCollective::Barrier, LONG),
@@ -194,7 +199,7 @@ pub fn by_mpirun() -> Vec<PredictionComparison<'static>> {
         .collect()
 }
 
-/// Returns the comparison that is reported with ranks started by Slurm.
+/// Returns the comparison for the report in which Slurm starts the ranks.
 pub fn by_srun(slurm: &Slurm) -> Vec<PredictionComparison<'_>> {
     vec![PredictionComparison {
         launcher: Launcher::Srun(slurm),

@@ -1,4 +1,4 @@
-//! How the ranks of a program are started: by Open MPI, or by Slurm.
+//! Starts the ranks of an MPI program, with Open MPI or with Slurm.
 
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
@@ -7,18 +7,18 @@ use anyhow::{Context, Result, ensure};
 
 use super::Slurm;
 
-/// Ranks of every program here, one on each of the first CPUs.
+/// Number of ranks of every program. Rank R runs on CPU R.
 const RANKS: &str = "2";
-/// Limit in seconds, longer than any program here takes. It ends a program whose ranks wait for
-/// each other forever.
+/// Maximum time of a program in seconds; all programs take less. The limit ends a program whose
+/// ranks wait for each other forever.
 const BACKSTOP: &str = "120";
 
 /// Program that starts the ranks.
 #[derive(Debug, Clone, Copy)]
 pub enum Launcher<'a> {
-    /// Open MPI's own `mpirun`.
+    /// Open MPI's own program `mpirun`.
     Mpirun,
-    /// `srun`, with `PMIx` between Slurm and Open MPI.
+    /// Slurm's program `srun`. Slurm and Open MPI communicate by `PMIx`.
     Srun(&'a Slurm),
 }
 
@@ -31,7 +31,7 @@ impl Launcher<'_> {
         }
     }
 
-    /// Runs this program with all ranks until its end. Temporary files go to `folder`.
+    /// Runs this program on all ranks, and waits for its end. Temporary files go to `folder`.
     ///
     /// # Errors
     /// If a rank fails.
@@ -39,8 +39,8 @@ impl Launcher<'_> {
         let mut command = Command::new("timeout");
         command.arg(BACKSTOP).env("TMPDIR", folder);
         match self {
-            // Ranks pin themselves, because Slurm's `task/none` does not pin them. Oversubscription
-            // is declared, because a container may show fewer CPUs than it has.
+            // The ranks pin themselves, because Slurm's `task/none` does not pin them.
+            // Oversubscription is allowed, because a container may show fewer CPUs than it has.
             Launcher::Mpirun => command
                 .args(["mpirun", "--allow-run-as-root", "--oversubscribe"])
                 .args(["--bind-to", "none", "-np", RANKS]),
@@ -65,7 +65,8 @@ impl Launcher<'_> {
     }
 }
 
-/// Returns the program that Open MPI lacks here, with its package; `None` if all are installed.
+/// Returns the first program of Open MPI that is not installed, with its package and the error.
+/// Returns `None` if all are installed.
 pub fn what_is_missing() -> Option<String> {
     let programs = [("mpicc", "libopenmpi-dev"), ("mpirun", "openmpi-bin")];
     let mut missing = programs.iter().filter_map(|(program, package)| {

@@ -1,5 +1,5 @@
-//! A bulk-synchronous MPI program with known disturbers: compares the step times that
-//! `vmnoise scale` predicts from a recording with measured ones.
+//! Runs a bulk-synchronous MPI program with known disturbers. Compares the step times that `vmnoise
+//! scale` predicts from a recording with measured step times.
 
 mod beside;
 mod launcher;

@@ -1,4 +1,4 @@
-//! Runs `vmnoise` on the CPUs of the ranks: a recording, and the prediction of steps.
+//! Records the CPUs of the ranks with `vmnoise`, and predicts step times from the recording.
 
 use std::path::Path;
 use std::time::Duration;
@@ -9,20 +9,21 @@ use serde_json::Value;
 use super::{MpiCollective, StepTimes};
 use crate::run_to_end;
 
-/// Real-time priority of the program's ranks (`mpi/steps.c`). The recorder has the same, so
-/// ordinary tasks wait for both.
+/// Real-time priority of the program's ranks (`mpi/steps.c`) and of the recorder. Ordinary tasks
+/// must wait for both.
 pub const PRIORITY: i32 = 10;
 
-/// Prediction for two ranks.
+/// Predicted step time for two ranks.
 #[derive(Debug, Clone, PartialEq)]
 pub struct RankPrediction {
     /// Mean length of a step, nanoseconds.
     pub step_ns: f64,
-    /// Culprits that make a step longer, each with its part in nanoseconds; the largest first.
+    /// Culprits that make a step longer, and how much longer each makes it, in nanoseconds. The
+    /// culprit with the largest time is first.
     pub culprits: Vec<(String, f64)>,
 }
 
-/// Records the CPUs of both ranks for this long.
+/// Records the CPUs of both ranks for `time`.
 ///
 /// # Errors
 /// If the recorder fails.
@@ -39,10 +40,12 @@ pub(super) fn record(file: &Path, time: Duration) -> Result<()> {
     Ok(())
 }
 
-/// Predicts the length of steps with the measured work, from a recording.
+/// Predicts the length of steps from a recording. The steps have the same work as the measured
+/// steps.
 ///
 /// # Errors
-/// If the recording cannot be read, or the prediction is not of two ranks.
+/// If the recording cannot be read, or contains more than the expected blind spots, or there is no
+/// prediction for two ranks.
 pub(super) fn predict(
     file: &Path,
     measured: &StepTimes,
@@ -68,9 +71,9 @@ pub(super) fn predict(
     RankPrediction::of(&document).with_context(|| format!("no prediction of two ranks: {document}"))
 }
 
-/// Returns whether all that the recording hides delays the ranks no more than it says. Tasks that
-/// delay an ordinary rank delay neither the recorder nor these ranks, which have its priority. Time
-/// at which the recorder did not look is left: the comparison's tolerance has to cover it.
+/// Returns whether all blind spots of the recording are expected. Tasks that could run before an
+/// ordinary rank delay neither the recorder nor these ranks, which have the recorder's priority.
+/// Times that the recorder did not observe remain: the tolerance of the comparison must cover them.
 fn delays_both_alike(document: &Value) -> bool {
     let hidden = document["recordings"][0]["blind_spots"].as_array();
     let is_expected = |it: &Value| it["reason"] == "goes_first" || it["reason"] == "unplaced";
@@ -81,7 +84,7 @@ fn ns(ns: u64) -> String {
     format!("{ns}ns")
 }
 
-/// Runs a command that has to succeed, and returns its stdout.
+/// Runs a `vmnoise` command that must succeed, and returns its stdout.
 fn done(arguments: &[&str]) -> Result<String> {
     let output = run_to_end(arguments)?;
     let said = String::from_utf8_lossy(&output.stderr);
@@ -92,7 +95,7 @@ fn done(arguments: &[&str]) -> Result<String> {
 impl RankPrediction {
     fn of(document: &Value) -> Option<RankPrediction> {
         let scale = &document["scales"][0];
-        // The program ran on the recorded machine, in the same minute.
+        // The program ran on the recorded machine, within a minute of the recording.
         let step_ns = scale["of_recorded_gaps_ns"].as_f64()?;
         let without = scale["without"].as_array()?.iter().map(|without| {
             let suspect = &document["suspects"][without["suspect"].as_u64()? as usize];

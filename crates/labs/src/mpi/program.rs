@@ -1,4 +1,4 @@
-//! Builds and runs the program (`mpi/steps.c`), and reads its measured steps.
+//! Builds and runs the MPI program (`mpi/steps.c`), and reads the step times that it measured.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -10,14 +10,14 @@ use super::Launcher;
 /// Collective that ends a step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum MpiCollective {
-    /// All ranks wait for the last.
+    /// Barrier: each rank waits until all ranks are there.
     Barrier,
-    /// All ranks wait for the sum of one number from each.
+    /// Allreduce: each rank waits for the sum of one number from every rank.
     Allreduce,
 }
 
 impl MpiCollective {
-    /// Returns its name for the program and for `vmnoise scale`.
+    /// Returns the name of the collective for the program and for `vmnoise scale`.
     pub fn name(self) -> &'static str {
         match self {
             MpiCollective::Barrier => "barrier",
@@ -25,9 +25,9 @@ impl MpiCollective {
         }
     }
 
-    /// Returns the relative error that `vmnoise scale` itself may have: the limit of its own tests
-    /// against programs that are simulated step by step on the same gaps (docs/scale.md). For an
-    /// allreduce it only estimates.
+    /// Returns the relative error that `vmnoise scale` itself may have. The tests of `vmnoise
+    /// scale` have the same limit: they compare it with programs that are simulated step by step on
+    /// the same gaps (docs/scale.md). For an allreduce, the prediction is only an estimate.
     pub(super) fn estimated_within(self) -> f64 {
         match self {
             MpiCollective::Barrier => 0.02,
@@ -39,12 +39,13 @@ impl MpiCollective {
 /// Measured step times of a run.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct StepTimes {
-    /// CPU time that the work of a step needs: the least that the scheduler charged a rank for it,
-    /// nanoseconds.
+    /// CPU time that the work of a step needs, nanoseconds. It is the least time that the scheduler
+    /// charged a rank for a step's work.
     pub work_ns: u64,
-    /// Time of the collective itself: the shortest wait for the others, nanoseconds.
+    /// Time that the collective itself takes, nanoseconds. It is the shortest wait of a rank for
+    /// other ranks.
     pub collective_ns: u64,
-    /// Time from the first start to the last end, nanoseconds.
+    /// Time from the first step's start to the last step's end, nanoseconds.
     pub span_ns: u64,
     /// Mean length of a step, nanoseconds.
     pub step_ns: f64,
@@ -59,7 +60,7 @@ pub struct MpiProgram {
     turns: u64,
 }
 
-/// One step as its rank recorded it, nanoseconds.
+/// One step as its rank measured it. Times are in nanoseconds.
 struct Step {
     begin_ns: u64,
     work_ns: u64,
@@ -68,13 +69,14 @@ struct Step {
 }
 
 impl MpiProgram {
-    /// Compiles the program into this folder, and finds how many turns of its loop take `step_ns`
+    /// Compiles the program into this folder. Finds how many iterations of its loop take `step_ns`
     /// of CPU time.
     ///
     /// # Errors
     /// If `mpicc` or the program fails.
     pub fn build(folder: &Path, launcher: &Launcher<'_>, step_ns: u64) -> Result<MpiProgram> {
-        /// Few enough to take at most some tens of milliseconds on any machine.
+        /// Number of iterations of the first run. They take at most tens of milliseconds on any
+        /// machine.
         const TRIED_TURNS: u64 = 100_000;
         let path = folder.join("steps");
         let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("mpi/steps.c");
@@ -94,10 +96,10 @@ impl MpiProgram {
         })
     }
 
-    /// Runs this many steps.
+    /// Runs the program with this many steps, and returns the measured step times.
     ///
     /// # Errors
-    /// If the program fails, or its files of steps are incomplete.
+    /// If the program fails, or its output files are incomplete.
     pub fn run(
         &self,
         folder: &Path,
@@ -158,7 +160,7 @@ impl StepTimes {
         })
     }
 
-    /// Returns the length of a step relative to the CPU time that its work needs.
+    /// Returns the mean length of a step divided by the CPU time that its work needs.
     pub fn slowdown(&self) -> f64 {
         self.step_ns / self.work_ns as f64
     }

@@ -1,4 +1,4 @@
-//! Which rank is disturbed, and when.
+//! Scenes of an MPI program: which ranks are disturbed, and at which times.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -7,15 +7,15 @@ use anyhow::Result;
 
 use crate::Disturber;
 
-/// Name of the disturber, which results must blame.
+/// Name of the disturber's thread, which results must blame.
 pub const CULPRIT: &str = "lab-disturb";
 
 /// Length and period of a disturber's bursts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Bursts {
-    /// Length of a burst.
+    /// Length of each burst.
     pub burst: Duration,
-    /// Time from one start to the next.
+    /// Time from the start of one burst to the start of the next.
     pub every: Duration,
 }
 
@@ -30,16 +30,17 @@ pub const LONG: Bursts = Bursts {
     every: Duration::from_millis(10),
 };
 
-/// Which ranks are disturbed. Rank R is on CPU R.
+/// Scene that says which ranks are disturbed. Rank R runs on CPU R.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RankScene {
-    /// Name in reports.
+    /// Name of the scene in reports.
     pub name: &'static str,
-    /// CPUs with a disturber, each with the phase of its bursts in half periods.
+    /// CPUs with a disturber. The second number is the start of the disturber's bursts in half
+    /// periods.
     disturbed: &'static [(u32, u32)],
 }
 
-/// All scenes; the first, without disturbers, is the control.
+/// All scenes. The first scene has no disturbers, and serves as the control.
 pub const SCENES: [RankScene; 4] = [
     RankScene {
         name: "quiet",
@@ -65,20 +66,20 @@ impl RankScene {
         self.disturbed.is_empty()
     }
 
-    /// Returns the number of bursts per period that follow each other.
+    /// Returns the number of bursts per period that do not overlap.
     pub(super) fn turns(&self) -> u32 {
         let phases: BTreeSet<u32> = self.disturbed.iter().map(|(_, halves)| *halves).collect();
         phases.len() as u32
     }
 
-    /// Returns the expected slowdown of a step, if all ranks wait while one is disturbed, and there
-    /// is no other noise.
+    /// Returns the expected slowdown of a step. It assumes that all ranks wait while one rank is
+    /// disturbed, and that there is no other noise.
     pub(super) fn slowdown(&self, bursts: Bursts) -> f64 {
         let taken = bursts.burst.as_secs_f64() / bursts.every.as_secs_f64();
         1.0 / (1.0 - f64::from(self.turns()) * taken)
     }
 
-    /// Starts the disturbers; they end when dropped.
+    /// Starts the disturbers. They end when the returned values are dropped.
     ///
     /// # Errors
     /// If a disturber cannot be started.

@@ -1,5 +1,5 @@
-//! A Slurm of one node: munged, slurmctld and slurmd of Debian's slurm-wlm, with all their files in
-//! one folder.
+//! Starts a Slurm with one node: munged, slurmctld and slurmd of Debian's slurm-wlm. All of their
+//! files are in one folder.
 
 use std::fs::{self, Permissions};
 use std::net::TcpListener;
@@ -12,11 +12,11 @@ use rustix::process::{Pid, Signal, kill_process};
 
 use crate::vmm::wait_for;
 
-/// A running Slurm, which ends when dropped.
+/// A running Slurm. It ends when this value is dropped.
 #[derive(Debug)]
 pub struct Slurm {
     configuration: PathBuf,
-    /// In the order of their start.
+    /// Running programs of Slurm, in the order of their start.
     daemons: Vec<Child>,
 }
 
@@ -24,12 +24,12 @@ impl Slurm {
     /// Starts Slurm, and waits until its node accepts jobs.
     ///
     /// # Errors
-    /// If one of its programs is not installed, or Slurm does not start.
+    /// If a program of Slurm is not installed, or Slurm does not start.
     pub fn start(folder: &Path) -> Result<Slurm> {
         for name in ["state", "spool"] {
             fs::create_dir(folder.join(name))?;
         }
-        // munged requires that every user can reach its socket.
+        // munged requires that every user can reach the folder of its socket.
         fs::set_permissions(folder, Permissions::from_mode(0o755))?;
         let key = folder.join("munge.key");
         fs::write(&key, fastrand::u128(..).to_string().repeat(4))?;
@@ -64,7 +64,7 @@ impl Slurm {
         Ok(slurm)
     }
 
-    /// Returns the file for `SLURM_CONF`.
+    /// Returns the path of Slurm's configuration, for the environment variable `SLURM_CONF`.
     pub(super) fn configuration(&self) -> &Path {
         &self.configuration
     }
@@ -93,7 +93,7 @@ impl Slurm {
 impl Drop for Slurm {
     fn drop(&mut self) {
         for daemon in self.daemons.iter_mut().rev() {
-            // On SIGTERM slurmctld also ends a process of its own.
+            // On SIGTERM, slurmctld also ends a process that it has started.
             if let Some(pid) = Pid::from_raw(daemon.id().cast_signed()) {
                 let _ = kill_process(pid, Signal::TERM);
             }
@@ -104,8 +104,8 @@ impl Drop for Slurm {
     }
 }
 
-/// Returns a slurm.conf(5) with this machine as the only node, for this test only. Slurm finds the
-/// processes of a job by their parents, creates no cgroup, and pins no rank.
+/// Returns a slurm.conf(5) in which this machine is the only node. It is for this test only: Slurm
+/// finds the processes of a job by their parents, creates no cgroup, and pins no rank.
 fn configured(folder: &Path) -> Result<String> {
     let name = rustix::system::uname();
     let name = name
@@ -135,7 +135,7 @@ fn configured(folder: &Path) -> Result<String> {
     ))
 }
 
-/// Returns two free ports.
+/// Returns two free TCP ports of this machine.
 fn free_ports() -> Result<[u16; 2]> {
     let listeners = [
         TcpListener::bind("127.0.0.1:0")?,

@@ -3,7 +3,7 @@
 use super::matching::{Matching, median};
 use super::trace::{OsnoiseEventKind, OsnoiseLine};
 
-/// Number of unpaired lines that are kept for a failure report.
+/// Maximum number of unpaired lines that a failure report shows.
 const KEPT: usize = 10;
 
 /// Agreement on one kind of event over one window.
@@ -15,22 +15,22 @@ pub struct Agreement {
     pub kernel: usize,
     /// Number of events that we reported.
     pub ours: usize,
-    /// Number of events that are the same in both: name and start.
+    /// Number of events that both traces contain with the same name and start.
     pub pairs: usize,
     /// Median duration of the kernel's paired events, nanoseconds; `None` without pairs.
     pub kernel_median_ns: Option<u64>,
-    /// Median duration of our paired events.
+    /// Median duration of our paired events, nanoseconds; `None` without pairs.
     pub our_median_ns: Option<u64>,
-    /// Median difference between the two durations of a pair.
+    /// Median difference between the two durations of a pair, nanoseconds; `None` without pairs.
     pub median_distance_ns: Option<u64>,
-    /// Largest difference between the two durations of a pair.
+    /// Largest difference between the two durations of a pair, nanoseconds; `None` without pairs.
     pub max_distance_ns: Option<u64>,
-    /// The first of our lines without a pair.
+    /// Our first lines that have no pair.
     pub ours_alone: Vec<OsnoiseLine>,
 }
 
 impl Agreement {
-    /// Summarizes the pairs of this kind.
+    /// Summarizes the events of this kind and their pairs.
     pub(super) fn of(kind: OsnoiseEventKind, matching: &Matching<'_>) -> Agreement {
         let count = |lines: &[&OsnoiseLine]| lines.iter().filter(|line| line.kind == kind).count();
         let pairs = || {
@@ -58,13 +58,15 @@ impl Agreement {
         }
     }
 
-    /// Returns whether the counts, and the number of pairs, are within 1 %.
+    /// Returns whether our number of events and the number of pairs differ from the kernel's number
+    /// by at most 1 %.
     pub fn counts_agree(&self) -> bool {
         let near = |count: usize| self.kernel.abs_diff(count) * 100 <= self.kernel;
         near(self.ours) && near(self.pairs)
     }
 
-    /// Returns whether the median difference of durations is within 2 us or 10 %.
+    /// Returns whether the median difference of durations is at most 2 us, or at most 10 % of the
+    /// kernel's median duration.
     pub fn durations_agree(&self) -> bool {
         const NEAR_NS: u64 = 2_000;
         let (Some(distance_ns), Some(kernel_ns)) = (self.median_distance_ns, self.kernel_median_ns)

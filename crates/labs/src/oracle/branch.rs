@@ -1,5 +1,5 @@
-//! One exit from a join, with all that the host did in it. Figure 25 of the thesis on VM noise
-//! draws such an exit.
+//! Finds one exit in a joined result that contains much work of the host. Figure 25 of the thesis
+//! on VM noise shows such an exit.
 
 use std::collections::BTreeSet;
 use std::ops::RangeInclusive;
@@ -10,16 +10,18 @@ use serde_json::Value;
 use crate::bed::{DebianKernel, DebianSuite};
 use crate::pair::{DISTURBED, HOST, PairPlan};
 
-/// Length of the exit, nanoseconds: from that of the thesis to twice as long.
+/// Allowed length of the exit, nanoseconds: from the length of the thesis' exit to twice this
+/// length.
 const LONG_NS: RangeInclusive<u64> = 60_000..=120_000;
-/// Far more gaps than there are.
+/// Value for `--top` that is far larger than the number of gaps.
 const ALL: &str = "10000";
 
-/// Boots a host of PREEMPT_RT under virtual time, whose vCPU shares its CPU with a task that leaves
-/// work to the kernel's own threads. Returns the exit with the most different work.
+/// Boots a host with PREEMPT_RT under virtual time. The guest's vCPU shares its CPU with a task
+/// that causes work for the kernel's own threads. Returns the exit that contains the most different
+/// kinds of work.
 ///
 /// # Errors
-/// If the lab fails, or has no exit of that length.
+/// If the lab fails, or has no exit of an allowed length.
 pub fn busiest_exit() -> Result<OracleExit> {
     let recorded = PairPlan::of(DebianKernel::Rt, DebianSuite::Own)?
         .guest_kernel(DebianKernel::Cloud)
@@ -32,7 +34,7 @@ pub fn busiest_exit() -> Result<OracleExit> {
     branch.context("no exit is of 60 to 120 us")
 }
 
-/// An exit.
+/// An exit, and the time that the host spent in it for each kind of work.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OracleExit {
     /// `uname -r` of the host's kernel.
@@ -41,13 +43,13 @@ pub struct OracleExit {
     pub reason: String,
     /// Length of the exit, nanoseconds.
     pub dur_ns: u64,
-    /// Share, name and nanoseconds of each part; the parts add up to the length.
+    /// Parts of the exit: share, name and nanoseconds. The nanoseconds add up to the exit's length.
     pub parts: Vec<(String, String, u64)>,
 }
 
 impl OracleExit {
-    /// Returns the exit with the most different work among those about as long as the thesis' exit;
-    /// among equals, the shortest.
+    /// Returns the exit with the most different kinds of work among the exits of an allowed length.
+    /// If several have the same number of kinds, returns the shortest.
     fn of_most_kinds(join: &Value, host_version: String) -> Option<OracleExit> {
         let trees = join["trees"].as_array()?.iter();
         let exits = trees.filter_map(|tree| tree["exits"].as_array()).flatten();

@@ -1,5 +1,5 @@
-//! Compares the delays that `vmnoise timerlat` reports with delays of known cause, whose length the
-//! kernel's own events report.
+//! Compares delays that `vmnoise timerlat` reports with delays of known cause. The kernel's own
+//! events report how long each known delay was.
 
 use anyhow::{Context, Result, bail, ensure};
 use serde_json::Value;
@@ -8,15 +8,16 @@ use super::trace::timestamp_ns;
 use crate::bed::{CommandOutput, DebianKernel, Lab};
 use crate::lab_program;
 
-/// The periods of the disturbers are no near multiples of the task's period. So after a few periods
-/// they have hit any point between two wake-ups.
+/// Command of the measuring task. The periods of the disturbers are not near a multiple of its
+/// period. So after a few periods, the disturbers have hit any point between two wake-ups.
 pub(super) const TASK: &str = "vmnoise timerlat -p 1013 --format json";
-/// Options of the trace. It uses our clock, and has every interrupt, because an interrupt inside a
-/// disturber's time does not count as the disturber's.
+/// Options of the trace. The trace uses CLOCK_MONOTONIC, as `vmnoise` does. It contains every
+/// interrupt, because an interrupt within a disturber's time does not count as the disturber's
+/// time.
 const EVENTS: &str = "trace_clock=mono buffer_size_kb=16384 events/irq_vectors/enable=1 \
                       events/irq/irq_handler_entry/enable=1 events/irq/irq_handler_exit/enable=1 \
                       events/irq/softirq_entry/enable=1 events/irq/softirq_exit/enable=1";
-/// Parts of the lines at the start and at the end of each interrupt.
+/// Texts that identify the lines at the start and at the end of each interrupt.
 const INTERRUPTS: [[&str; 2]; 3] = [
     ["_entry: vector=", "_exit: vector="],
     [": irq_handler_entry: ", ": irq_handler_exit: "],
@@ -26,17 +27,17 @@ const INTERRUPTS: [[&str; 2]; 3] = [
 /// Start and end of a window, CLOCK_MONOTONIC in nanoseconds.
 pub(super) type Span = (u64, u64);
 
-/// A disturber, and the lines of the trace by which the kernel reports its time.
+/// A disturber, and the trace lines in which the kernel reports the disturber's time.
 struct Injected {
     what: &'static str,
     disturber: &'static str,
-    /// Options of the measuring task.
+    /// Further options of the measuring task.
     task: &'static str,
     /// Further options of the trace.
     events: &'static str,
-    /// Parts of the lines at the start and at the end of the disturber's time.
+    /// Texts that identify the lines at the start and at the end of the disturber's time.
     lines: [&'static str; 2],
-    /// Start of the name that must be blamed.
+    /// Beginning of the name that results must blame.
     source: &'static str,
 }
 
@@ -57,7 +58,7 @@ const INJECTED: [Injected; 3] = [
         lines: [" next_comm=lab-burner ", " prev_comm=lab-burner "],
         source: "lab-burner:",
     },
-    // The last one, because it does not end.
+    // This entry is the last, because its disturber does not end.
     Injected {
         what: "one softirq that wakes 200 tasks",
         disturber: "& lab-disturb timeouts 0 200 20000",
@@ -68,47 +69,47 @@ const INJECTED: [Injected; 3] = [
     },
 ];
 
-/// Delay of one of the latest wake-ups, while the disturber ran.
+/// Delay of a wake-up that is among the wake-ups with the longest latency, while the disturber ran.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Delay {
-    /// Time that the cause took by the kernel's own events, nanoseconds.
+    /// Time that the cause took according to the kernel's own events, nanoseconds.
     pub injected_ns: u64,
-    /// Time that is attributed to the cause's name, nanoseconds.
+    /// Time that `vmnoise` attributes to the cause's name, nanoseconds.
     pub named_ns: u64,
     /// Latency of the wake-up, nanoseconds.
     pub latency_ns: u64,
 }
 
 impl Delay {
-    /// Returns the difference between the two times, nanoseconds.
+    /// Returns the absolute difference between `injected_ns` and `named_ns`, nanoseconds.
     pub fn apart_ns(&self) -> u64 {
         self.injected_ns.abs_diff(self.named_ns)
     }
 }
 
-/// A known cause, and the delays attributed to it.
+/// A known cause, and the delays that `vmnoise` attributes to it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Cause {
     /// Description of the disturber.
     pub what: &'static str,
-    /// Name that was blamed.
+    /// Name that `vmnoise` blamed.
     pub source: String,
-    /// The latest wake-ups of the run, the latest first.
+    /// The run's wake-ups with the longest latency. The longest is first.
     pub delays: Vec<Delay>,
-    /// Longest time that the same name had in a wake-up without the disturber.
+    /// Longest time of the same name in one wake-up of the run without the disturber, nanoseconds.
     pub quiet_ns: u64,
 }
 
-/// Results of a lab.
+/// Delays that a lab caused and measured.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Causes {
-    /// `uname -r`.
+    /// `uname -r` of the lab's kernel.
     pub kernel_version: String,
-    /// Causes, each in its own run.
+    /// Known causes. Each had a run of its own.
     pub causes: Vec<Cause>,
 }
 
-/// Boots a lab under virtual time and starts one disturber after the other.
+/// Boots a lab under virtual time, and starts one disturber after the other.
 ///
 /// # Errors
 /// If the lab fails, or its output cannot be read.
@@ -166,7 +167,8 @@ impl Injected {
         format!("no culprit is named {}", self.source)
     }
 
-    /// Returns its whole name, and its longest time in one wake-up.
+    /// Returns the whole name of this culprit, and its longest time in one wake-up, nanoseconds.
+    /// Returns `None` if the result does not list the culprit.
     fn found(&self, result: &Value) -> Result<Option<(String, u64)>> {
         for source in list(&result["cpus"][0]["sources"])? {
             let name = source["name"].as_str().context("a source has no name")?;
@@ -178,18 +180,19 @@ impl Injected {
     }
 }
 
-/// Returns the times from each line of the first kind to the next of the second, without the
-/// interrupts inside.
+/// Returns the times from each line that contains `begins` to the next line that contains `ends`,
+/// without the time of interrupts in between.
 fn spans(trace: &str, [begins, ends]: [&str; 2]) -> Result<Vec<Span>> {
     let mut spans = Vec::new();
     let mut began = false;
     let mut interrupts = 0_u32;
-    // Start of the current time without interrupts.
+    // Start of the current time without interrupts; `None` outside such a time.
     let mut since_ns = None;
     for line in trace.lines() {
         ensure!(!line.contains(" EVENTS]"), "the trace is not whole: {line}");
         let of_interrupt = |side: usize| INTERRUPTS.iter().any(|lines| line.contains(lines[side]));
-        // The disturber's own lines come first, because it may be an interrupt itself.
+        // The disturber's own lines are checked first, because the disturber may be an interrupt
+        // itself.
         if line.contains(begins) {
             began = true;
         } else if line.contains(ends) {
@@ -211,8 +214,8 @@ fn spans(trace: &str, [begins, ends]: [&str; 2]) -> Result<Vec<Span>> {
     Ok(spans)
 }
 
-/// Returns the time of these windows within a wake-up, and the time attributed to parts that belong
-/// to the cause.
+/// Returns how much of these windows lies within a wake-up's latency, and how much time of the
+/// wake-up is attributed to parts that belong to the cause.
 pub(super) fn delay(
     wakeup: &Value,
     spans: &[Span],
@@ -229,7 +232,7 @@ pub(super) fn delay(
     })
 }
 
-/// Returns the sum of those parts of a wake-up.
+/// Returns the sum of those parts of a wake-up for which `belongs` returns true, nanoseconds.
 fn booked(wakeup: &Value, belongs: impl Fn(&Value) -> bool) -> Result<u64> {
     let parts = list(&wakeup["parts"])?.iter();
     let parts = parts.filter(|part| belongs(part));

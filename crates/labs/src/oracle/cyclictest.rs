@@ -1,5 +1,6 @@
-//! Compares `vmnoise timerlat` with cyclictest of rt-tests, in turn and at the same time: in a
-//! machine under virtual time, where the program is the only difference, and on this machine.
+//! Compares `vmnoise timerlat` with cyclictest of rt-tests. Both programs run one after the other,
+//! and at the same time. This is done in a machine under virtual time, where the program is the
+//! only difference, and on this machine.
 
 use std::process::{Command, Stdio};
 
@@ -12,33 +13,33 @@ use crate::run_to_end;
 
 /// Number of runs of each program.
 const ROUNDS: usize = 6;
-/// Number of our runs with BPF.
+/// Number of runs of `vmnoise` with BPF.
 const WITNESSED: usize = 3;
-/// Length of a run in seconds; a period is a millisecond.
+/// Length of a run in seconds. The period of both tasks is 1 ms.
 const SECONDS: usize = 2;
 const PERIODS: usize = SECONDS * 1_000;
-/// Rows of the histograms under virtual time, nanoseconds.
+/// Number of rows of the histograms under virtual time. A row is 1 ns wide.
 const REACH_NS: usize = 20_000;
-/// As `REACH_NS`, on a real machine, microseconds.
+/// Number of rows of the histograms on a real machine. A row is 1 us wide.
 const REACH_US: usize = 10_000;
 
-/// Results of a lab.
+/// Results of the comparison in a lab under virtual time.
 #[derive(Debug, Clone, PartialEq)]
 pub struct BesideCyclictest {
-    /// `uname -r`.
+    /// `uname -r` of the lab's kernel.
     pub kernel_version: String,
-    /// Runs without BPF.
+    /// Runs of both programs one after the other, ours without BPF.
     pub turns: Turns,
-    /// Median of our runs with BPF.
+    /// Median latency of our runs with BPF, nanoseconds.
     pub witnessed_ns: usize,
-    /// Median distance between one of our runs with BPF and one of cyclictest, after shifting ours
-    /// by the difference of the medians. The rest is a difference in shape.
+    /// Median distance between one of our runs with BPF and one run of cyclictest. Our runs are
+    /// first shifted by the difference of the medians, so only a difference in shape remains.
     pub witnessed_distance: f64,
-    /// Distance between both programs at the same time on one CPU, without BPF.
+    /// Distance between both programs while they run at the same time on one CPU, without BPF.
     pub at_once: f64,
 }
 
-/// Boots a lab and compares.
+/// Boots a lab and compares both programs in it.
 ///
 /// # Errors
 /// If cyclictest is not installed, the lab fails, or its output cannot be read.
@@ -79,25 +80,26 @@ pub fn beside_cyclictest() -> Result<BesideCyclictest> {
     })
 }
 
-/// Separates the runs: the first and every other one are of cyclictest.
+/// Separates the runs of both programs, which alternate: the first is of cyclictest, the second is
+/// ours.
 fn in_turn(turns: &[LatencyHistogram]) -> (Vec<LatencyHistogram>, Vec<LatencyHistogram>) {
     let every_other = |first: usize| turns.iter().skip(first).step_by(2).cloned().collect();
     (every_other(0), every_other(1))
 }
 
-/// Results of this machine.
+/// Results of the comparison on this machine.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct HereBesideCyclictest {
-    /// Runs in turn on one CPU, ours without BPF.
+    /// Runs one after the other on one CPU, ours without BPF.
     pub turns: Turns,
-    /// Runs in turn on one CPU, ours with BPF.
+    /// Runs one after the other on one CPU, ours with BPF.
     pub witnessed: Turns,
-    /// Distance between both programs at the same time, each on its own CPU, ours without BPF. They
-    /// swap CPUs half-way.
+    /// Distance between both programs while they run at the same time on one CPU each, ours without
+    /// BPF. After half of the time, they swap CPUs.
     pub at_once: f64,
 }
 
-/// Compares on these two CPUs of this machine.
+/// Compares both programs on these two CPUs of this machine.
 ///
 /// # Errors
 /// If cyclictest is not installed, a run fails, or its output cannot be read.

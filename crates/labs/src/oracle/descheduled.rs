@@ -1,5 +1,5 @@
-//! Compares what `vmnoise timerlat` reports in a guest alone, while a task of the host preempts the
-//! guest's vCPU, with the events of the host's scheduler.
+//! Compares the steal time that `vmnoise timerlat` reports in a guest with the events of the host's
+//! scheduler. Meanwhile, a task of the host preempts the guest's vCPU.
 
 use anyhow::{Context, Result, bail, ensure};
 use serde_json::Value;
@@ -10,53 +10,57 @@ use crate::bed::inside::outputs;
 use crate::bed::{CommandOutput, DebianKernel, Lab};
 use crate::lab_program;
 
-/// Microseconds for which the task preempts the vCPU, and for which it lets the vCPU run.
+/// Time for which the task preempts the vCPU, and time for which the task sleeps, both in
+/// microseconds.
 const TURN_US: [u64; 2] = [3_000, 24_000];
-/// Options of the trace. Its clock is the host's TSC, from which the guest's TSC follows. It also
-/// has the waits that the scheduler itself counts (`sched_stat_wait`), by the clock of its run
-/// queue. From the same readings of that clock the scheduler counts the run delay that KVM hands to
-/// the guest.
+/// Options of the trace. The clock of the trace is the host's TSC, from which the guest's TSC can
+/// be computed. The trace also has the waits that the scheduler itself counts (`sched_stat_wait`)
+/// by the clock of its run queue. The scheduler uses the same readings of that clock for the run
+/// delay that KVM reports to the guest.
 const EVENTS: &str = "/proc/sys/kernel/sched_schedstats=1 trace_clock=x86-tsc buffer_size_kb=16384 \
                       events/sched/sched_switch/enable=1 events/sched/sched_waking/enable=1 \
                       events/sched/sched_stat_wait/enable=1";
-/// Name that QEMU gives the vCPU's thread (`debug-threads`).
+/// Text that identifies the vCPU's thread, whose name QEMU sets (`debug-threads`).
 const VCPU: &str = "comm=CPU 0/KVM ";
 
-/// Results of a lab.
+/// Results of the comparison in a lab.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DeschedulingTrace {
-    /// `uname -r` of host and guest.
+    /// `uname -r` of the host's and of the guest's kernel.
     pub kernel_version: String,
-    /// Time for which the task preempts the vCPU at once, nanoseconds.
+    /// Time for which the task preempts the vCPU without a pause, nanoseconds.
     pub burst_ns: u64,
-    /// Clock error of a time of the host that is converted to the guest's clock, nanoseconds.
+    /// Clock error after the conversion of a host's time to the guest's clock, nanoseconds.
     pub bound_ns: u64,
-    /// How far the events around a wait may differ from the wait that the scheduler counts,
-    /// nanoseconds: the largest difference in any wait of this run. The scheduler reads the run
-    /// queue's clock before it decides, and fires its events afterwards. At the end of a wait the
-    /// difference is the rest of `__schedule`. If a wake-up preempts, the clock is not read again
-    /// for the switch (`rq_clock_skip_update`), so the rest of the waking interrupt and its
-    /// softirqs add to it. Under virtual time these are instructions of one nanosecond each.
+    /// Allowed difference between a wait according to the events around it and the wait that the
+    /// scheduler counts, nanoseconds. It is the largest difference of any wait in this run.
+    ///
+    /// The scheduler reads the run queue's clock before it decides, and fires its events
+    /// afterwards. At the end of a wait, the difference is the rest of `__schedule`. If a wake-up
+    /// preempts the vCPU, the scheduler does not read the clock again for the switch
+    /// (`rq_clock_skip_update`). Then the difference also contains the rest of the waking interrupt
+    /// and its softirqs. Under virtual time these are instructions of 1 ns each.
     pub decision_ns: u64,
-    /// The latest wake-ups of the guest, the latest first.
+    /// The guest's wake-ups with the longest latency. The longest is first.
     pub delays: Vec<LateWakeup>,
-    /// Largest steal time in one of the latest wake-ups without the task.
+    /// Largest steal time of a listed wake-up in the run without the task, nanoseconds.
     pub quiet_ns: u64,
 }
 
-/// A wake-up of the guest.
+/// A wake-up of the guest whose latency is among the longest.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LateWakeup {
-    /// Time that the vCPU's thread waited for a CPU meanwhile, and time reported as steal.
+    /// Time that the vCPU's thread waited for a CPU during the latency, and time that `vmnoise`
+    /// reports as steal.
     pub delay: Delay,
-    /// Whether the first wait began before the wake-up was due, or may have. Only the part after
-    /// that counts then, measured by the events. All other waits count by the clock from which the
-    /// guest learns of them.
+    /// Whether the first wait certainly or possibly began before the wake-up was due. Then only the
+    /// part of this wait after that time counts, as measured by the events. All other waits count
+    /// by the clock that the guest's steal time comes from.
     pub is_cut: bool,
 }
 
-/// Boots a lab with a guest under virtual time, and starts the task on the host. The task outlasts
-/// the guest's run, because its own end would take the CPU too.
+/// Boots a lab with a guest under virtual time, and starts the task on the host. The task runs
+/// longer than the guest's measurement, because the end of the task would take CPU time too.
 ///
 /// # Errors
 /// If the lab fails, or its output cannot be read.
@@ -118,16 +122,16 @@ pub fn descheduled() -> Result<DeschedulingTrace> {
     })
 }
 
-/// A wait of the vCPU's thread, by the TSC of the host.
+/// A wait of the vCPU's thread for a CPU, by the host's TSC.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Wait {
     begin_tsc: u64,
     end_tsc: u64,
-    /// Length of the wait by the scheduler's own count.
+    /// Length of the wait as the scheduler counts it, nanoseconds.
     booked_ns: u64,
 }
 
-/// A wait converted to the guest's clock.
+/// A wait of the vCPU's thread, converted to the guest's clock.
 #[derive(Debug, Clone, Copy)]
 struct Mapped {
     span: Span,
@@ -139,15 +143,15 @@ impl Mapped {
         self.span.1 - self.span.0
     }
 
-    /// Returns whether the wait began before `from_ns` and went on after it, give or take
-    /// `bound_ns`.
+    /// Returns whether the wait began before `from_ns` and ended after `from_ns`. Both times may be
+    /// wrong by `bound_ns`.
     fn is_cut(&self, from_ns: u64, bound_ns: u64) -> bool {
         let (begin_ns, end_ns) = self.span;
         begin_ns < from_ns.saturating_add(bound_ns) && from_ns < end_ns.saturating_add(bound_ns)
     }
 
-    /// Returns the part of the wait within these times. A wait that lies in them as a whole has the
-    /// length that the scheduler counts.
+    /// Returns the part of the wait within these times, in nanoseconds. If the whole wait lies
+    /// within them, returns the length that the scheduler counts.
     fn within(&self, (from_ns, to_ns): Span) -> u64 {
         match self.span {
             (begin_ns, end_ns) if from_ns <= begin_ns && end_ns <= to_ns => self.booked_ns,
@@ -175,7 +179,8 @@ fn stolen(result: &CommandOutput, waits: &[Mapped], bound_ns: u64) -> Result<Vec
     delays.collect()
 }
 
-/// Returns the waits of the vCPU's thread: from its wake-up or preemption until it has a CPU.
+/// Returns the waits of the vCPU's thread. A wait lasts from the thread's wake-up or preemption
+/// until the thread has a CPU.
 fn waits(trace: &str) -> Result<Vec<Wait>> {
     let mut waits = Vec::new();
     let mut since_tsc = None;

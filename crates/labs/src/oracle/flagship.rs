@@ -1,6 +1,6 @@
-//! The scenario that started this project: a guest of PREEMPT_RT whose vCPU shares its CPU with a
-//! task of the host. Compares the tracer of the guest's own kernel, `vmnoise osnoise` in the guest,
-//! and the join of both recordings.
+//! The scenario that started this project: a guest with PREEMPT_RT, whose vCPU shares its CPU with
+//! a task of the host. Compares three views: the tracer of the guest's own kernel, `vmnoise
+//! osnoise` in the guest, and the join of the guest's and the host's recordings.
 
 use anyhow::{Context, Result};
 use serde_json::Value;
@@ -10,58 +10,58 @@ use crate::bed::{DebianKernel, DebianSuite};
 use crate::pair::{DISTURBED, EVERY, HOST, PairPlan};
 use crate::vmm_steps::ThreadSchedstat;
 
-/// Commands that run the tracer, which prints a line per second.
+/// Commands that run the kernel's tracer and show its trace. The tracer prints one line per second.
 const TRACER: [&str; 2] = [
     "lab-tracefs for 2 osnoise/cpus=0 current_tracer=osnoise",
     "lab-tracefs show",
 ];
 
-/// Results of a lab.
+/// Results of the scenario in a lab.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Flagship {
     /// `uname -r` of the guest's kernel.
     pub guest_version: String,
-    /// `uname -r` of its host's.
+    /// `uname -r` of the host's kernel.
     pub host_version: String,
-    /// Task of the host, by the name that results must blame.
+    /// Name of the host's task that results must blame.
     pub disturber: String,
-    /// Last line of the tracer of the guest's kernel.
+    /// Last line of the trace of the guest's kernel.
     pub kernel: KernelSample,
-    /// The guest's recording alone.
+    /// Noise according to the guest's recording alone.
     pub alone: FlagshipSample,
-    /// The guest's recording joined with the host's.
+    /// Noise according to the guest's recording joined with the host's.
     pub joined: FlagshipSample,
-    /// The first culprits of the guest's gaps above 20 us: share, name, percent.
+    /// The largest culprits of the guest's gaps above 20 us: share, name, and percent.
     pub culprits: Vec<(String, String, f64)>,
-    /// Time that the guest alone reports as steal, and run delay that the host's scheduler counted.
+    /// Time that the guest's recording alone reports as steal, and the run delay that the host's
+    /// scheduler counted.
     pub waited: WaitPeriod,
 }
 
 /// A line of the kernel's osnoise tracer (Documentation/trace/osnoise-tracer.rst).
 #[derive(Debug, Clone, PartialEq)]
 pub struct KernelSample {
-    /// Noise, in percent of its runtime.
+    /// Noise in percent of the tracer's runtime.
     pub noise_percent: f64,
-    /// Longest single noise, microseconds.
+    /// Length of the longest gap, microseconds.
     pub longest_us: u64,
-    /// Number of each kind: HW, NMI, IRQ, SIRQ, THREAD.
+    /// Numbers of events by kind: HW, NMI, IRQ, SIRQ, THREAD.
     pub counts: [u64; 5],
 }
 
-/// Noise by `vmnoise`, with shares that only `vmnoise` reports.
+/// Noise and its shares as `vmnoise` reports them.
 #[derive(Debug, Clone, PartialEq)]
 pub struct FlagshipSample {
-    /// Noise, in percent of the runtime.
+    /// Noise in percent of the runtime.
     pub noise_percent: f64,
-    /// Shares of the noise, nanoseconds: `irq`, `softirq`, `thread`, `steal`, `preempted`; `None`
-    /// if unknown.
+    /// Times of [`SHARES`] in nanoseconds; `None` if the share is unknown.
     pub shares_ns: [Option<u64>; 5],
 }
 
-/// The shares that [`Columns`] has.
+/// Shares that [`FlagshipSample`] has, in its order.
 pub const SHARES: [&str; 5] = ["irq", "softirq", "thread", "steal", "preempted"];
 
-/// Boots the scenario under virtual time.
+/// Runs the scenario in a lab under virtual time.
 ///
 /// # Errors
 /// If the lab fails, or its output cannot be read.
@@ -97,14 +97,15 @@ pub fn flagship() -> Result<Flagship> {
 }
 
 impl Flagship {
-    /// Returns the part of the vCPU's run delay that the guest alone reports as steal, in percent.
+    /// Returns the part of the vCPU's run delay that the guest's recording alone reports as steal,
+    /// in percent.
     pub fn booked_as_steal_percent(&self) -> f64 {
         self.waited.lost_ns as f64 * 1e2 / self.waited.run_delay_ns as f64
     }
 }
 
 impl KernelSample {
-    /// Returns the last sample of a trace.
+    /// Returns the last sample in a trace.
     fn of(trace: &str) -> Option<KernelSample> {
         let lines = trace.lines().rev();
         let mut samples = lines.filter_map(|line| {

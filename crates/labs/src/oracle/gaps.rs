@@ -1,35 +1,37 @@
-//! Compares the gaps that the kernel's tracer observed with the gaps that follow from our probes.
+//! Compares the gaps that the kernel's tracer observed with the gaps that our probes imply.
 
 use super::matching::{CommonWindow, median};
 use super::trace::{OsnoiseEventKind, OsnoiseLine};
 
-/// Start and end, nanoseconds.
+/// Start and end of a gap, nanoseconds.
 pub type GapSpan = (u64, u64);
 
-/// Gaps over one window. Ours are the time that activities take from the observed thread. If the
-/// way from one activity to the next takes long, one gap of the kernel is two of ours.
+/// Comparison of gaps over one window. Our gaps are the times that activities take from the
+/// observed thread. If the transition from one activity to the next takes long, one gap of the
+/// kernel corresponds to two of our gaps.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Gaps {
     /// Number of gaps that the kernel observed.
     pub kernel: usize,
     /// Number of gaps that we reported.
     pub ours: usize,
-    /// Gaps of the kernel that overlap none of ours.
+    /// Gaps of the kernel that do not overlap any of our gaps.
     pub missed: Vec<GapSpan>,
-    /// Our gaps that overlap none of the kernel's.
+    /// Our gaps that do not overlap any gap of the kernel.
     pub surplus: Vec<GapSpan>,
-    /// Median length of the kernel's gaps, nanoseconds.
+    /// Median length of the kernel's gaps, nanoseconds; `None` without gaps.
     pub kernel_median_ns: Option<u64>,
-    /// Median time that our gaps cover of each gap of the kernel.
+    /// Median time of a kernel's gap that our gaps cover, nanoseconds.
     pub our_median_ns: Option<u64>,
-    /// Median time that our gaps lack of each gap of the kernel: the way into an activity and out
-    /// of it, which no event reports.
+    /// Median time of a kernel's gap that our gaps do not cover, nanoseconds. This is the time to
+    /// enter and leave an activity, which no event reports.
     pub untold_median_ns: Option<u64>,
 }
 
 impl Gaps {
-    /// Compares the gaps. A gap counts if all of it lies where both traces watched. Its counterpart
-    /// may reach over that edge, because one gap of the kernel is two of ours.
+    /// Compares the gaps. A gap counts only if the whole gap lies in the window that both traces
+    /// cover. The matching gaps of the other trace may extend beyond this window, because one gap
+    /// of the kernel can correspond to two of ours.
     pub(super) fn of(kernel: &[OsnoiseLine], ours: &[OsnoiseLine]) -> Gaps {
         let samples = |lines: &[OsnoiseLine]| -> Vec<GapSpan> {
             let samples = lines
@@ -104,7 +106,7 @@ mod tests {
 
     #[test]
     fn what_one_alone_watched_is_nobodys_miss() {
-        // Ours begin during the kernel's first gap, and go on after its last.
+        // Our trace begins during the kernel's first gap, and ends after the kernel's last gap.
         let kernel = [gap(10, 20), gap(100, 50), gap(200, 8)];
         let ours = [gap(25, 5), gap(101, 48), gap(201, 6), gap(220, 5)];
         let found = Gaps::of(&kernel, &ours);

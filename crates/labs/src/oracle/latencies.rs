@@ -1,35 +1,36 @@
-//! Histograms of latencies in cyclictest's format, and the distance between two of them.
+//! Reads histograms of latencies in cyclictest's format, and computes the distance between two of
+//! them.
 
 use anyhow::{Context, Result, ensure};
 
-/// Width of the buckets of a comparison: the unit in which cyclictest counts.
+/// Width of the buckets that are compared: cyclictest counts in microseconds.
 const COMPARED_NS: usize = 1_000;
 
 /// Latencies of the wake-ups of one run or of several.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LatencyHistogram {
-    /// Width of a row, nanoseconds: at most a microsecond.
+    /// Width of a row, nanoseconds; at most 1,000.
     row_ns: usize,
     counts: Vec<u64>,
 }
 
-/// Comparison of cyclictest's runs with ours. A distance is the largest difference between two
-/// distribution functions, 0 to 1, in buckets of a microsecond.
+/// Comparison of runs of cyclictest with our runs. A distance is the largest difference between two
+/// distribution functions, from 0 to 1, in buckets of a microsecond.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Turns {
     /// Number of runs of each program.
     pub rounds: usize,
-    /// Median of all of cyclictest's wake-ups.
+    /// Median latency of all wake-ups of cyclictest, nanoseconds.
     pub cyclictest_ns: usize,
-    /// Median of all of our wake-ups.
+    /// Median latency of all our wake-ups, nanoseconds.
     pub ours_ns: usize,
     /// Largest distance between two runs of cyclictest.
     pub own_distance: f64,
-    /// Median distance between one run of ours and one of cyclictest. Now and then the kernel's
-    /// tick coincides with the wake-ups of a whole run of either program. That moves a quarter of
-    /// them, and says nothing about the program.
+    /// Median distance between one of our runs and one run of cyclictest. The median ignores single
+    /// runs whose wake-ups all coincide with the kernel's tick. This happens to both programs, and
+    /// moves a quarter of the wake-ups of such a run.
     pub our_distance: f64,
-    /// Largest distance between one run of ours and one of cyclictest.
+    /// Largest distance between one of our runs and one run of cyclictest.
     pub our_largest: f64,
 }
 
@@ -48,7 +49,8 @@ impl Turns {
     }
 }
 
-/// Returns the distances of each `first` to each `second`, the smallest first.
+/// Returns the distance of each histogram in `first` to each in `second`, the smallest distance
+/// first.
 fn distances(first: &[LatencyHistogram], second: &[LatencyHistogram]) -> Vec<f64> {
     let of = |one| {
         second
@@ -61,7 +63,8 @@ fn distances(first: &[LatencyHistogram], second: &[LatencyHistogram]) -> Vec<f64
 }
 
 impl LatencyHistogram {
-    /// Reads the rows `NUMBER COUNT` that cyclictest prints for one task, and the overflows.
+    /// Parses the rows `NUMBER COUNT` that cyclictest prints for one task, and the number of
+    /// overflows.
     pub(super) fn parse(text: &str, row_ns: usize) -> Result<LatencyHistogram> {
         let is_row = |line: &&str| line.starts_with(|c: char| c.is_ascii_digit());
         let mut counts = Vec::new();
@@ -191,7 +194,8 @@ mod tests {
         let turns = Turns::of(&theirs, &ours);
         assert!(turns.our_distance < 1e-9, "{turns:?}");
         assert!((turns.our_largest - 0.25).abs() < 1e-9, "{turns:?}");
-        // One run that resembles cyclictest's does not hide a difference that all others show.
+        // One of our runs that resembles cyclictest's runs does not hide a difference that our
+        // other runs show.
         ours[0] = other;
         let turns = Turns::of(&theirs, &ours);
         assert!((turns.our_distance - 0.25).abs() < 1e-9, "{turns:?}");

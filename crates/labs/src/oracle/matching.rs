@@ -1,12 +1,13 @@
-//! Pairs the lines of our trace with those of the kernel's trace that report the same event.
+//! Pairs lines of our trace with lines of the kernel's trace that report the same event.
 
 use super::trace::{OsnoiseEventKind, OsnoiseLine};
 
-/// Two lines of one name that begin within this time are the same event, in nanoseconds. Both have
-/// a timestamp from one tracepoint, one probe after the other.
+/// Limit in nanoseconds: two lines of the same name report the same event if their starts differ by
+/// at most this time. Both timestamps come from one tracepoint, at which one probe runs after the
+/// other.
 const SAME_NS: u64 = 20_000;
 
-/// A line of the kernel's trace and ours of the same event.
+/// A line of the kernel's trace, and our line that reports the same event.
 pub type LinePair<'a> = (&'a OsnoiseLine, &'a OsnoiseLine);
 
 /// Lines of both traces over the same window.
@@ -16,23 +17,25 @@ pub struct Matching<'a> {
     pub kernel: Vec<&'a OsnoiseLine>,
     /// Our lines in the window.
     pub ours: Vec<&'a OsnoiseLine>,
-    /// Lines of the same event; gaps have no pairs.
+    /// Pairs of lines that report the same event. Gaps have no pairs.
     pub pairs: Vec<LinePair<'a>>,
     /// Length of the window in nanoseconds.
     pub window_ns: u64,
 }
 
-/// Window that two traces both watched: from the later first line to the earlier last one.
+/// Window that two traces both cover. It begins at the later of the first lines, and ends at the
+/// earlier of the last lines.
 #[derive(Debug, Clone, Copy)]
 pub struct CommonWindow {
-    /// Start.
+    /// Start of the window, nanoseconds.
     pub from_ns: u64,
-    /// End.
+    /// End of the window, nanoseconds.
     pub to_ns: u64,
 }
 
 impl CommonWindow {
-    /// Returns the window that both traces watched; empty if one of them is empty.
+    /// Returns the window that both traces cover. The window is empty if one of the traces is
+    /// empty.
     pub fn by_both(kernel: &[OsnoiseLine], ours: &[OsnoiseLine]) -> CommonWindow {
         let begin = |lines: &[OsnoiseLine]| lines.iter().map(|line| line.start_ns).min();
         let end = |lines: &[OsnoiseLine]| lines.iter().map(|line| line.at_ns).max();
@@ -43,12 +46,13 @@ impl CommonWindow {
     }
 }
 
-/// Pairs the lines of the kernel's trace with ours. The kernel's must be on our clock
-/// ([`on_our_clock`]). The window is the one that both traces watched: an event that began before
-/// it, or ended after it, is in one trace only.
+/// Pairs the lines of the kernel's trace with our lines. The kernel's lines must be on our clock
+/// ([`on_our_clock`]). Only lines in the window that both traces cover are paired, because other
+/// events may be in one trace only.
 pub fn matching<'a>(kernel: &'a [OsnoiseLine], ours: &'a [OsnoiseLine]) -> Matching<'a> {
     let watched = CommonWindow::by_both(kernel, ours);
-    // Half of the distance for the same event, so that the window's edge splits no pair.
+    // Half of the limit for the same event, so that the edge of the window does not separate a
+    // pair.
     let from_ns = watched.from_ns.saturating_sub(SAME_NS / 2);
     let to_ns = watched.to_ns + SAME_NS / 2;
     let within = |lines: &'a [OsnoiseLine]| -> Vec<&'a OsnoiseLine> {
@@ -95,9 +99,9 @@ fn pairs_of<'a>(
     pairs
 }
 
-/// Converts the kernel's lines to our clock. The tracer's own times use the scheduler's clock. The
-/// trace uses CLOCK_MONOTONIC, as we do, and its line of an interrupt is written right at the
-/// interrupt's end.
+/// Converts the starts of the kernel's lines to our clock. The tracer's own times use the
+/// scheduler's clock. The trace uses CLOCK_MONOTONIC, as we do. The tracer writes the line of an
+/// interrupt right at the interrupt's end, so this line gives the difference of both clocks.
 pub fn on_our_clock(mut kernel: Vec<OsnoiseLine>) -> Vec<OsnoiseLine> {
     let ends = kernel
         .iter()
@@ -115,7 +119,7 @@ pub fn on_our_clock(mut kernel: Vec<OsnoiseLine>) -> Vec<OsnoiseLine> {
     kernel
 }
 
-/// Returns the lower median; `None` without values.
+/// Returns the median, and the lower one of two middle values; `None` without values.
 pub fn median<T: Ord>(values: impl Iterator<Item = T>) -> Option<T> {
     let mut values: Vec<T> = values.collect();
     values.sort();

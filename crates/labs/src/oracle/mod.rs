@@ -1,4 +1,4 @@
-//! Truth: compares what `vmnoise` reports with what the kernel itself reports, line by line.
+//! Compares what `vmnoise` reports with what the kernel and other tools report.
 
 mod agreement;
 mod branch;

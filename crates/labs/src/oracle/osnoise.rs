@@ -1,5 +1,5 @@
-//! Compares `vmnoise` with the osnoise tracer of PREEMPT_RT: first on the tracer's own thread, so
-//! that both describe the same gaps, then each alone.
+//! Compares `vmnoise` with the osnoise tracer of PREEMPT_RT. First both observe the tracer's own
+//! thread, so that they describe the same gaps. Then each runs alone.
 
 use anyhow::{Context, Result, bail, ensure};
 use serde_json::Value;
@@ -11,50 +11,51 @@ use super::trace::{OsnoiseEventKind, OsnoiseLine, lines};
 use crate::bed::{CommandOutput, DebianKernel, Lab};
 use crate::lab_program;
 
-/// Options that start the tracer: gaps of 1 us, and all of its events. The trace uses our clock.
+/// Options that start the tracer with all of its events, for gaps of at least 1 us. The trace uses
+/// CLOCK_MONOTONIC, as `vmnoise` does.
 const TRACER: &str = "trace_clock=mono buffer_size_kb=16384 osnoise/cpus=0 tracing_thresh=1 \
                       events/osnoise/enable=1 current_tracer=osnoise";
 const SHOW: &str = "lab-tracefs show";
 const OURS: &str = "vmnoise explain --trace /tmp/run.vmn";
-/// Length of each measurement, seconds.
+/// Length of each measurement in seconds.
 const SECONDS: u64 = 1;
 
-/// Results of a lab.
+/// Results of the comparison in a lab.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BesideKernel {
-    /// `uname -r`.
+    /// `uname -r` of the lab's kernel.
     pub kernel_version: String,
-    /// Length of the window that both watched, nanoseconds.
+    /// Length of the window that both traces cover, nanoseconds.
     pub window_ns: u64,
-    /// Agreement over that window, by kind.
+    /// Agreement of both traces over this window, by kind of event.
     pub agreements: Vec<Agreement>,
-    /// Gaps over that window.
+    /// Comparison of the gaps over this window.
     pub gaps: Gaps,
     /// Number of events that our run lost.
     pub lost_events: u64,
-    /// Trace of the tracer alone.
+    /// Summary of the kernel's trace while only the kernel's tracer ran.
     pub kernel_alone: TracerTurn,
-    /// Trace of our own poller alone.
+    /// Summary of our trace while only our poller ran.
     pub ours_alone: TracerTurn,
 }
 
-/// Summary of the trace of one tracer alone.
+/// Summary of the trace of one tracer that ran alone.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TracerTurn {
     /// Time from the first line to the last, nanoseconds.
     pub span_ns: u64,
     /// Number of lines of each kind.
     pub counts: Vec<(OsnoiseEventKind, usize)>,
-    /// Number of turns of our own threads among them.
+    /// Number of lines of kind `Thread` that are for our own threads.
     pub own_turns: usize,
-    /// Median duration of the tick, nanoseconds.
+    /// Median duration of the tick, nanoseconds; `None` without ticks.
     pub tick_ns: Option<u64>,
-    /// Time in gaps, nanoseconds.
+    /// Sum of the lengths of all gaps, nanoseconds.
     pub noise_ns: u64,
 }
 
 impl BesideKernel {
-    /// Returns the agreement of this kind.
+    /// Returns the agreement on this kind of event; `None` if there is none.
     pub fn agreement(&self, kind: OsnoiseEventKind) -> Option<&Agreement> {
         self.agreements
             .iter()
@@ -62,8 +63,9 @@ impl BesideKernel {
     }
 }
 
-/// Injects NMIs while both watch the tracer's thread, and compares their number and length. Their
-/// times do not repeat, because they come from outside the machine.
+/// Injects NMIs while both tracers observe the thread of the kernel's tracer. Compares the number
+/// and the length of the NMIs. Their times differ in each run, because they come from outside the
+/// machine.
 ///
 /// # Errors
 /// If the lab fails, or its output cannot be read.
@@ -102,7 +104,7 @@ fn on_the_tracers_thread() -> String {
     )
 }
 
-/// Boots a lab under virtual time and compares.
+/// Boots a lab under virtual time, and compares both tracers in it.
 ///
 /// # Errors
 /// If the lab fails, or its output cannot be read.

@@ -1,22 +1,23 @@
-//! The first check of the thesis on VM noise: a guest on this machine loses the same time to layers
-//! below it as a thread of the machine itself. Both take turns on one CPU.
+//! The first check of the thesis on VM noise: a guest on this machine loses as much time to the
+//! layers below the machine as a thread of the machine itself. Guest and thread run one after the
+//! other on one CPU.
 
 use anyhow::{Context, Result};
 use serde_json::Value;
 
 use crate::VmnoiseRun;
 
-/// Measuring program.
+/// Program that measures the lost time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum MeasuringSide {
-    /// `vmnoise microvm`: a guest.
+    /// `vmnoise microvm`, which measures in a guest.
     Guest,
-    /// `vmnoise osnoise`: the guest's host.
+    /// `vmnoise osnoise`, which measures on the guest's host.
     Host,
 }
 
 impl MeasuringSide {
-    /// Returns the command.
+    /// Returns the command of `vmnoise` for this program.
     pub const fn command(self) -> &'static str {
         match self {
             MeasuringSide::Guest => "microvm",
@@ -25,23 +26,24 @@ impl MeasuringSide {
     }
 }
 
-/// Time of one run that layers below this machine took.
+/// Time that layers below this machine took from one run.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Residual {
-    /// Measuring program.
+    /// Program that measured the run.
     pub side: MeasuringSide,
-    /// Time of gaps that this machine's kernel did not take, in microseconds per second: the
-    /// residual, and the steal time of the hypervisor below.
+    /// Time of gaps that this machine's kernel did not take, in microseconds per second. It is the
+    /// residual, plus the steal time of the hypervisor below this machine.
     pub us_per_s: f64,
-    /// Gaps without any cause in this kernel, per second.
+    /// Number of gaps without any cause in this kernel, per second.
     pub bare_gaps_per_s: f64,
-    /// Period of the strongest fingerprint, in microseconds.
+    /// Period of the strongest fingerprint, microseconds; `None` if there is none.
     pub period_us: Option<f64>,
-    /// Part of the residual with that period, in percent.
+    /// Part of the residual that has this period, in percent; `None` if there is none.
     pub periodic_percent: Option<f64>,
 }
 
-/// Runs guest and host in turn, `rounds` times for `seconds` each.
+/// Runs guest and host one after the other, `rounds` times, for `seconds` each. Returns one value
+/// per run.
 ///
 /// # Errors
 /// If a run fails.
@@ -62,7 +64,7 @@ impl Residual {
     fn of(side: MeasuringSide, summary: &Value) -> Result<Residual> {
         let cpu = &summary["cpus"][0];
         let seconds = cpu["runtime_ns"].as_f64().context("its runtime")? / 1e9;
-        // A guest's own shares do not include steal time of the machine below.
+        // The shares of a guest do not include steal time of the machine below.
         let below: &[&str] = match side {
             MeasuringSide::Guest => &["hw", "hv_or_hw", "unexplained"],
             MeasuringSide::Host => &["hw", "hv_or_hw", "unexplained", "steal"],

@@ -1,5 +1,5 @@
-//! Compares our softirqs with the kernel's own events, and these with the kernel's counters. The
-//! kernel runs softirqs in interrupts here; on PREEMPT_RT they run in threads.
+//! Compares our softirqs with the kernel's own events, and these events with the kernel's counters.
+//! The kernel of this lab runs softirqs in interrupts; on PREEMPT_RT, softirqs run in threads.
 
 use std::collections::BTreeMap;
 
@@ -14,21 +14,21 @@ use crate::lab_program;
 const EVENTS: &str = "trace_clock=mono buffer_size_kb=16384 events/irq/softirq_entry/enable=1 \
                       events/irq/softirq_exit/enable=1";
 
-/// Results of a lab.
+/// Results of the comparison in a lab.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Softirqs {
-    /// `uname -r`.
+    /// `uname -r` of the lab's kernel.
     pub kernel_version: String,
-    /// Length of the window that both watched, nanoseconds.
+    /// Length of the window that both traces cover, nanoseconds.
     pub window_ns: u64,
-    /// Agreement of our softirqs with `softirq_entry` and `softirq_exit`.
+    /// Agreement of our softirqs with the kernel's events `softirq_entry` and `softirq_exit`.
     pub agreement: Agreement,
-    /// By name, over the whole trace: number of `softirq_entry` events, and increase of
-    /// /proc/softirqs.
+    /// For each softirq by name, the number of `softirq_entry` events in the whole trace, and the
+    /// increase of its counter in /proc/softirqs.
     pub counted: BTreeMap<String, (u64, u64)>,
 }
 
-/// Boots a lab under virtual time and compares.
+/// Boots a lab under virtual time, and compares the softirqs in it.
 ///
 /// # Errors
 /// If the lab fails, or its output cannot be read.
@@ -54,7 +54,8 @@ pub fn softirqs() -> Result<Softirqs> {
     })
 }
 
-/// Pairs each entry with its exit. The lab has one CPU, where softirqs do not nest.
+/// Pairs each `softirq_entry` with its `softirq_exit`. The lab has one CPU, on which softirqs do
+/// not nest.
 fn of_tracefs(trace: &str) -> Result<Vec<OsnoiseLine>> {
     let mut lines = Vec::new();
     let mut begun = None;
@@ -79,7 +80,7 @@ fn of_tracefs(trace: &str) -> Result<Vec<OsnoiseLine>> {
     Ok(lines)
 }
 
-/// Returns `TIMER:1` for `vec=1 [action=TIMER]`.
+/// Converts `vec=1 [action=TIMER]` to `TIMER:1`.
 fn softirq_name(text: &str) -> Result<String> {
     let parts = text.strip_prefix("vec=").and_then(|rest| {
         let (number, rest) = rest.split_once(" [action=")?;
@@ -111,7 +112,8 @@ fn counted(trace: &str, kernel: &[OsnoiseLine]) -> Result<BTreeMap<String, (u64,
     Ok(counted)
 }
 
-/// Reads the words of /proc/softirqs (`CPU0 HI: 0 TIMER: 12 …`): counts by name, with its colon.
+/// Parses the words of /proc/softirqs, such as `CPU0 HI: 0 TIMER: 12 …`. Returns the counts by
+/// name; each name keeps its colon.
 fn proc_softirqs(text: &str) -> BTreeMap<String, u64> {
     let mut counts = BTreeMap::new();
     let mut name = "";

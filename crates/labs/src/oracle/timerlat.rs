@@ -1,6 +1,6 @@
-//! Compares `vmnoise timerlat` with the timerlat tracer of PREEMPT_RT. Two tasks of the same period
-//! and priority run on one CPU at the same time, and each wake-up of one is paired with the nearest
-//! of the other.
+//! Compares `vmnoise timerlat` with the timerlat tracer of PREEMPT_RT. A task of each tracer runs
+//! on the same CPU at the same time, with the same period and priority. Each wake-up of the
+//! kernel's task is paired with our wake-up nearest in time.
 
 use anyhow::{Context, Result, bail, ensure};
 use serde_json::Value;
@@ -10,13 +10,13 @@ use crate::bed::{CommandOutput, DebianKernel, Lab};
 use crate::lab_program;
 
 const PERIOD_NS: u64 = 1_000_000;
-/// Seconds for which both tasks run.
+/// Time for which both tasks run, in seconds.
 const SECONDS: u64 = 2;
-/// Options of the tracer. The trace uses our clock.
+/// Options that start the kernel's tracer. The trace uses CLOCK_MONOTONIC, as `vmnoise` does.
 const TRACER: &str = "trace_clock=mono buffer_size_kb=16384 osnoise/cpus=0 \
                       osnoise/timerlat_period_us=1000 current_tracer=timerlat";
 
-/// One wake-up as one of the tracers reported it.
+/// One wake-up as one of the two tracers reported it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 struct Reported {
     expiry_ns: u64,
@@ -24,36 +24,36 @@ struct Reported {
     thread_ns: Option<u64>,
 }
 
-/// One context of all pairs, medians in nanoseconds.
+/// Comparison of all pairs in one context: the timer's interrupt, or the task's thread.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ContextAgreement {
-    /// Median of the kernel's wake-ups.
+    /// Median latency of the kernel's wake-ups, nanoseconds.
     pub kernel_median_ns: u64,
-    /// Median of our wake-ups.
+    /// Median latency of our wake-ups, nanoseconds.
     pub our_median_ns: u64,
-    /// Median of the differences within the pairs.
+    /// Median of the differences within the pairs, nanoseconds.
     pub median_distance_ns: u64,
 }
 
-/// Results of a lab.
+/// Results of the comparison in a lab.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BesideTimerlat {
-    /// `uname -r`.
+    /// `uname -r` of the lab's kernel.
     pub kernel_version: String,
-    /// Number of wake-ups of the kernel's task in the window that both watched.
+    /// Number of wake-ups of the kernel's task in the window that both traces cover.
     pub kernel: usize,
-    /// Number of pairs with one of ours, both contexts of both known.
+    /// Number of these wake-ups that have a pair. Both contexts of both wake-ups must be known.
     pub matched: usize,
-    /// Latency of the timer's interrupt.
+    /// Comparison of the latencies until the timer's interrupt.
     pub irq: ContextAgreement,
-    /// Latency of the task.
+    /// Comparison of the latencies until the task runs.
     pub thread: ContextAgreement,
-    /// Number of activities that our run lost because the ring was full. Preempted softirqs, which
-    /// are unpaired on PREEMPT_RT, do not count.
+    /// Number of activities that our run lost because the ring was full. Softirqs that were
+    /// preempted on PREEMPT_RT are unpaired, and do not count here.
     pub ring_full: u64,
 }
 
-/// Boots a lab under virtual time and compares.
+/// Boots a lab under virtual time, and compares both tracers in it.
 ///
 /// # Errors
 /// If the lab fails, or its output cannot be read.
@@ -92,8 +92,8 @@ fn reported(output: &CommandOutput) -> Result<Vec<Reported>> {
     wake_ups(output.text()?)
 }
 
-/// Reads the wake-ups of a trace, in the order of their expiries. The kernel and vmnoise have the
-/// same format: `TIME: #NUMBER context irq|thread timer_latency NS ns`.
+/// Parses the wake-ups in a trace, and sorts them by their expiry. The traces of the kernel and of
+/// `vmnoise` have the same format: `TIME: #NUMBER context irq|thread timer_latency NS ns`.
 fn wake_ups(trace: &str) -> Result<Vec<Reported>> {
     let mut all: Vec<(u64, Reported)> = Vec::new();
     for line in trace.lines() {
@@ -124,7 +124,8 @@ fn wake_ups(trace: &str) -> Result<Vec<Reported>> {
         let Some((_, reported)) = all.last_mut() else {
             continue;
         };
-        // Also if only the return to user space of a wake-up was traced.
+        // Any context gives the expiry. For some wake-ups, the trace has only the return to user
+        // space.
         reported.expiry_ns = at_ns.saturating_sub(latency_ns);
         match context {
             "irq" => reported.irq_ns = Some(latency_ns),
@@ -137,8 +138,8 @@ fn wake_ups(trace: &str) -> Result<Vec<Reported>> {
     Ok(all)
 }
 
-/// Returns the number of the kernel's wake-ups while both tasks ran, and each with the nearest of
-/// ours.
+/// Returns the number of the kernel's wake-ups while both tasks ran, and the pairs. A pair is a
+/// wake-up of the kernel and our wake-up nearest in time.
 fn pairs(kernel: &[Reported], ours: &[Reported]) -> (usize, Vec<(Reported, Reported)>) {
     let (Some(first), Some(last)) = (ours.first(), ours.last()) else {
         return (0, Vec::new());

@@ -1,25 +1,25 @@
-//! Reads the trace of the kernel's osnoise tracer (include/trace/events/osnoise.h), and the trace
-//! of `vmnoise`, which has the same lines.
+//! Reads the trace of the kernel's osnoise tracer (include/trace/events/osnoise.h). The trace of
+//! `vmnoise` has the same lines.
 
 use anyhow::{Context, Result, bail, ensure};
 
-/// Events of the `osnoise` group.
+/// Kind of an event of the group `osnoise`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum OsnoiseEventKind {
-    /// `nmi_noise`.
+    /// `nmi_noise`: an NMI.
     Nmi,
-    /// `irq_noise`.
+    /// `irq_noise`: an interrupt.
     Irq,
-    /// `softirq_noise`.
+    /// `softirq_noise`: a softirq.
     Softirq,
-    /// `thread_noise`.
+    /// `thread_noise`: a thread.
     Thread,
     /// `sample_threshold`: a gap.
     Sample,
 }
 
 impl OsnoiseEventKind {
-    /// Every kind.
+    /// All kinds.
     pub const ALL: [OsnoiseEventKind; 5] = [
         OsnoiseEventKind::Nmi,
         OsnoiseEventKind::Irq,
@@ -28,7 +28,7 @@ impl OsnoiseEventKind {
         OsnoiseEventKind::Sample,
     ];
 
-    /// Every kind but gaps.
+    /// All kinds except gaps.
     pub const NOISE: [OsnoiseEventKind; 4] = [
         OsnoiseEventKind::Nmi,
         OsnoiseEventKind::Irq,
@@ -36,7 +36,7 @@ impl OsnoiseEventKind {
         OsnoiseEventKind::Thread,
     ];
 
-    /// Returns the name of the event.
+    /// Returns the name of the event in a trace.
     pub const fn event(self) -> &'static str {
         match self {
             OsnoiseEventKind::Nmi => "nmi_noise",
@@ -53,18 +53,18 @@ impl OsnoiseEventKind {
 pub struct OsnoiseLine {
     /// Kind of event.
     pub kind: OsnoiseEventKind,
-    /// Name as `local_timer:236` or `comm:pid`; empty for events without a name.
+    /// Name such as `local_timer:236` or `comm:pid`; empty for events without a name.
     pub name: String,
-    /// Time at which the event was over and written, on the clock of the trace, nanoseconds (in
-    /// steps of a microsecond).
+    /// Time at which the event had ended and the line was written, by the clock of the trace,
+    /// nanoseconds. The resolution is 1 us.
     pub at_ns: u64,
-    /// Start, on the clock of the tracer, nanoseconds.
+    /// Start of the event by the clock of the tracer, nanoseconds.
     pub start_ns: u64,
-    /// Net duration in nanoseconds; for a gap, its length.
+    /// Net duration of the event, nanoseconds; for a gap, its length.
     pub dur_ns: u64,
 }
 
-/// Returns every line of these events, in the order of their starts.
+/// Returns the lines of all osnoise events in a trace, in the order of their starts.
 ///
 /// # Errors
 /// If the trace has lost events, or a line of these events cannot be read.
@@ -102,15 +102,16 @@ fn line(kind: OsnoiseEventKind, before: &str, after: &str) -> Result<OsnoiseLine
     })
 }
 
-/// Returns the time of an ftrace line that prints seconds. `before` is the text before the event.
+/// Returns the time in an ftrace line whose times are in seconds, in nanoseconds. `before` is the
+/// text before the event.
 ///
 /// # Errors
-/// If it has no time.
+/// If the text contains no time.
 pub fn timestamp_ns(before: &str) -> Result<u64> {
     seconds_ns(before.rsplit(' ').next().unwrap_or_default())
 }
 
-/// Returns `12.345678901` or `12.345678` seconds in nanoseconds.
+/// Converts seconds such as `12.345678901` or `12.345678` to nanoseconds.
 pub(super) fn seconds_ns(text: &str) -> Result<u64> {
     let (seconds, fraction) = text.split_once('.').context("a time without a point")?;
     let digits = u32::try_from(fraction.len())?;

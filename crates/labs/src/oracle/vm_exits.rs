@@ -1,5 +1,5 @@
-//! Compares exits that KVM's own tracepoints report through tracefs with those of
-//! `vmnoise exits trace`: each exit of one is an exit of the other.
+//! Compares the exits that KVM's own tracepoints report through tracefs with the exits in the
+//! output of `vmnoise exits trace`. Each exit must be in both.
 
 use std::collections::BTreeMap;
 
@@ -7,50 +7,51 @@ use anyhow::{Context, Result, ensure};
 
 use super::trace::{seconds_ns, timestamp_ns};
 
-/// Name of the interrupt that every kernel has.
+/// Name of an interrupt that every kernel has.
 const TIMER: &str = "local_timer";
 
-/// One exit from tracefs (kvm_exit, kvm_entry, and the host's events on the CPU before kvm_exit).
+/// One exit from tracefs. It consists of kvm_exit, kvm_entry, and the host's events on the same CPU
+/// before kvm_exit.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TracefsExit {
-    /// Time of the first host event while the guest was entered, or of kvm_exit; CLOCK_MONOTONIC in
-    /// nanoseconds, in steps of a microsecond.
+    /// Time of the first host event since the guest was entered, or of kvm_exit if there is none;
+    /// CLOCK_MONOTONIC in nanoseconds. The resolution is 1 us.
     pub first_ns: u64,
-    /// Time of kvm_exit, on the same clock.
+    /// Time of kvm_exit, CLOCK_MONOTONIC in nanoseconds.
     pub exit_ns: u64,
-    /// Time of kvm_entry, on the same clock.
+    /// Time of kvm_entry, CLOCK_MONOTONIC in nanoseconds.
     pub entry_ns: u64,
-    /// Name of the reason.
+    /// Name of the exit's reason.
     pub reason: String,
-    /// CPUs of kvm_exit and kvm_entry.
+    /// CPU of kvm_exit, and CPU of kvm_entry.
     pub cpus: (u32, u32),
-    /// Number of local timer interrupts on its CPU since the last entry.
+    /// Number of local timer interrupts on the vCPU's CPU since the last entry.
     pub timers: usize,
 }
 
 /// One exit, from a line of `vmnoise exits trace`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct VmnoiseExit {
-    /// Start, CLOCK_MONOTONIC in nanoseconds.
+    /// Start of the exit, CLOCK_MONOTONIC in nanoseconds.
     pub start_ns: u64,
-    /// Length in nanoseconds.
+    /// Length of the exit in nanoseconds.
     pub dur_ns: u64,
-    /// Name of the reason.
+    /// Name of the exit's reason.
     pub reason: String,
-    /// CPUs where the vCPU left and returned.
+    /// CPU on which the vCPU left the guest, and CPU on which it returned.
     pub cpus: (u32, u32),
-    /// Parts: share, nanoseconds, and the culprit if there is one.
+    /// Parts of the exit: share, nanoseconds, and the culprit if there is one.
     pub parts: Vec<(String, u64, Option<String>)>,
 }
 
 impl VmnoiseExit {
-    /// Returns its time in this share, nanoseconds.
+    /// Returns the time of the exit in this share, nanoseconds.
     pub fn share_ns(&self, share: &str) -> u64 {
         let parts = self.parts.iter().filter(|(name, ..)| name == share);
         parts.map(|(_, ns, _)| ns).sum()
     }
 
-    /// Returns whether the local timer has a part of it.
+    /// Returns whether the exit has a part that the local timer took.
     pub fn has_timer(&self) -> bool {
         let mut parts = self.parts.iter();
         parts.any(|(share, _, by)| {
@@ -59,7 +60,7 @@ impl VmnoiseExit {
     }
 }
 
-/// Returns the exits of this vCPU's thread from a trace of tracefs.
+/// Returns the exits of the vCPU's thread with this thread ID from a trace of tracefs.
 ///
 /// # Errors
 /// If a line of these events cannot be read.
@@ -76,8 +77,8 @@ pub fn witnessed(trace: &str, thread: u32) -> Result<Vec<TracefsExit>> {
     Ok(exits)
 }
 
-/// Returns the total halt time of this vCPU's thread by KVM's own count, in nanoseconds, and the
-/// number of halts (kvm_vcpu_wakeup in a trace of tracefs).
+/// Returns the total halt time of this vCPU's thread by KVM's own count in nanoseconds, and the
+/// number of halts. Both come from the events kvm_vcpu_wakeup in a trace of tracefs.
 ///
 /// # Errors
 /// If a line of these events cannot be read.
@@ -100,10 +101,10 @@ pub fn halts(trace: &str, thread: u32) -> Result<(u64, usize)> {
     Ok((sum_ns, count))
 }
 
-/// Known part of the exit in progress.
+/// The part of the current exit that has been read so far.
 #[derive(Default)]
 struct Seen {
-    /// CPU on which the guest was entered, or on which it left.
+    /// CPU on which the guest was entered last.
     cpu: Option<u32>,
     first_ns: Option<u64>,
     exit: Option<(u64, u32, String)>,
@@ -111,7 +112,7 @@ struct Seen {
 }
 
 impl Seen {
-    /// Returns the exit that this line completes, if it completes one.
+    /// Reads one line. Returns an exit if this line completes it.
     fn read(&mut self, text: &str, thread: &str) -> Result<Option<TracefsExit>> {
         // The line is `comm-pid [cpu] flags seconds: event: words`.
         let Some((before, cpu, flags_and_time, event, words)) = split(text) else {
@@ -162,12 +163,12 @@ fn is_host_work(event: &str) -> bool {
     event.ends_with("_entry") || event == "sched_switch" || event == "nmi_handler"
 }
 
-/// Returns the exits of every vCPU from lines of `vmnoise exits trace`, by its VM. The key is the
-/// VM's process ID if its name has one: the name changes from `vm:PID` to `VMM:PID` once the VMM
-/// was looked up. Otherwise the key is the VM's name.
+/// Returns the exits of every vCPU from the lines of `vmnoise exits trace`, by VM. The key is the
+/// VM's process ID if the VM's name contains one: the name changes from `vm:PID` to `VMM:PID` when
+/// `vmnoise` has looked up the VMM. Otherwise the key is the VM's name.
 ///
 /// # Errors
-/// If such a line cannot be read.
+/// If a line with an exit cannot be read.
 pub fn reported(trace: &str) -> Result<BTreeMap<String, Vec<VmnoiseExit>>> {
     let mut vms: BTreeMap<String, Vec<VmnoiseExit>> = BTreeMap::new();
     for text in trace.lines() {

@@ -1,5 +1,5 @@
 //! Compares the time that a guest lost to tasks of its host with the run delay that the host's
-//! scheduler counted for the vCPU's thread meanwhile.
+//! scheduler counted for the vCPU's thread at the same time.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -9,41 +9,44 @@ use serde_json::Value;
 
 use crate::vmm_steps::ThreadSchedstat;
 
-/// A gap of the guest, and the time lost in it to some shares.
+/// A gap of the guest, and the time that certain shares took in it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct GapLoss {
     /// End of the gap, by the guest's TSC.
     pub end_tsc: u64,
-    /// Lost time in nanoseconds.
+    /// Time that these shares took in the gap, nanoseconds.
     pub ns: u64,
 }
 
-/// Comparison between two reads of the scheduler's count, both while the guest measured.
+/// Comparison for the time between two reads of the scheduler's run delay. The guest measured at
+/// both reads.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct WaitPeriod {
-    /// Time between the reads, by the guest's TSC.
+    /// Time between the two reads, in cycles of the guest's TSC.
     pub apart_tsc: u64,
-    /// Run delay counted between them, nanoseconds.
+    /// Run delay that the scheduler counted between the reads, nanoseconds.
     pub run_delay_ns: u64,
     /// Time lost in gaps that certainly ended between the reads, nanoseconds.
     pub lost_ns: u64,
-    /// Lower bound: `lost_ns` without the first gap. KVM reads the count before an entry. A wait
-    /// between this read and the entry reaches the steal clock only at the next entry. So the first
-    /// gap may contain a wait that happened before the first read.
+    /// Lower bound of the lost time, nanoseconds: `lost_ns` without the first gap. KVM reads the
+    /// run delay before it enters the guest. If the vCPU waits between this read and the entry, the
+    /// guest's steal clock shows this wait only after the next entry. So the first gap may contain
+    /// a wait from before the first read.
     pub least_ns: u64,
-    /// Upper bound: `least_ns`, the gaps that ended during a read, and the next gap, which may
-    /// contain such a delayed wait.
+    /// Upper bound of the lost time, nanoseconds: `least_ns`, the gaps that ended during a read,
+    /// and the next gap. The next gap may contain a wait that the steal clock showed late.
     pub most_ns: u64,
-    /// Number of gaps in the upper bound, without the next gap.
+    /// Number of gaps in `most_ns`, without the next gap.
     pub gaps: usize,
 }
 
 impl WaitPeriod {
-    /// Compares between the first and the last read during these gaps. A wait is counted when it
-    /// ends, and the gap that the guest observes ends with it. So each gap counts by its end.
+    /// Compares the first and the last read that happened while these gaps were measured. The
+    /// scheduler counts a wait when the wait ends, and the guest's gap ends at the same time. So
+    /// each gap counts at its end.
     ///
     /// # Errors
-    /// If there are fewer than two reads in that time.
+    /// If there are fewer than two such reads.
     pub fn of(gaps: &[GapLoss], looks: &[ThreadSchedstat]) -> Result<WaitPeriod> {
         let first = gaps.iter().map(|gap| gap.end_tsc).min();
         let last = gaps.iter().map(|gap| gap.end_tsc).max();
@@ -73,8 +76,8 @@ impl WaitPeriod {
     }
 }
 
-/// Returns the time that each gap of a joined result lost to these shares, from the trees of all
-/// gaps.
+/// Returns, for each gap of a joined result, the time that these shares took in the gap. The result
+/// must have a tree for every gap.
 ///
 /// # Errors
 /// If the result has no trees.
@@ -93,11 +96,11 @@ pub fn joined(result: &Value, shares: &[&str]) -> Result<Vec<GapLoss>> {
     lost.context("a tree without a gap")
 }
 
-/// Returns the steal time of each gap of the guest's own recording. A joined result says when each
-/// gap ended by the TSC, and the trace how much of it was stolen.
+/// Returns the steal time of each gap of the guest's own recording. The joined result contains the
+/// end of each gap by the TSC. The trace contains the gap's steal time.
 ///
 /// # Errors
-/// If one of them lacks a gap that the other has.
+/// If the result or the trace lacks a gap that the other contains.
 pub fn stolen(result: &Value, trace: &str) -> Result<Vec<GapLoss>> {
     let trees = result["trees"].as_array().context("no trees")?;
     let ended = |tree: &Value| {
@@ -139,7 +142,7 @@ mod tests {
     fn a_gap_counts_where_its_wait_was_booked() {
         let gaps = [(90, 1), (150, 20), (205, 300), (320, 4_000), (900, 50_000)];
         let gaps = gaps.map(|(end_tsc, ns)| GapLoss { end_tsc, ns });
-        // The first read is before the guest measured, the last one after.
+        // The first read was before the guest measured, and the last read was after that.
         let looks = [
             look(50, 0),
             look(100, 7),

@@ -1,5 +1,5 @@
-//! Compares the steal time that a guest of Xen reports with Xen's own trace: the time in which its
-//! vCPU was ready to run, and waited.
+//! Compares the steal time that a guest of Xen reports with Xen's own trace, which contains the
+//! time for which the guest's vCPU was ready to run and waited.
 
 use anyhow::{Context, Result, anyhow, ensure};
 use serde_json::Value;
@@ -7,18 +7,19 @@ use serde_json::Value;
 use super::trace::{self, OsnoiseEventKind};
 use crate::xen_waits::{Begin, Wait};
 
-/// The guest's clock, from two of its readings, each between readings of the TSC. Xen's trace uses
-/// the same TSC, because the guest reads it without emulation (`vmnoise doctor` confirms it).
+/// Conversion from the TSC to the guest's clock. It comes from two readings of the guest's clock,
+/// each between two readings of the TSC. Xen's trace uses the same TSC, because the guest reads the
+/// TSC without emulation (`vmnoise doctor` confirms this).
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Clock {
     mono_ns: u64,
     tsc: u64,
     cycles_per_ns: f64,
-    /// Clock error of a time that is converted with it, nanoseconds.
+    /// Clock error of a converted time, nanoseconds.
     pub bound_ns: u64,
 }
 
-/// A gap in the guest, or a late wake-up, on the guest's own clock.
+/// A gap or a late wake-up of the guest, by the guest's own clock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Gap {
     pub(super) start_ns: u64,
@@ -26,24 +27,25 @@ pub(super) struct Gap {
     pub(super) steal_ns: u64,
 }
 
-/// A gap with steal time, and Xen's waits within it.
+/// A gap or a late wake-up with steal time, and Xen's waits within it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct XenGap {
-    /// Steal time that the guest reports.
+    /// Steal time that the guest reports, nanoseconds.
     pub steal_ns: u64,
-    /// Least time that Xen's waits took.
+    /// Lower bound for the time that Xen's waits took, nanoseconds.
     pub least_ns: u64,
-    /// Most time that Xen's waits took.
+    /// Upper bound for the time that Xen's waits took, nanoseconds.
     pub most_ns: u64,
-    /// Number of these waits.
+    /// Number of Xen's waits within the gap.
     pub waits: u64,
 }
 
 impl Clock {
-    /// Creates the clock from the output of `lab-disturb clock` before and after a measurement.
+    /// Creates the conversion from the outputs of `lab-disturb clock` before and after a
+    /// measurement.
     ///
     /// # Errors
-    /// If an output cannot be read, or no time lies between them.
+    /// If an output cannot be read, or both outputs have the same time.
     pub fn of(readings: [&str; 2]) -> Result<Clock> {
         let [first, last] = readings.map(|line| {
             let numbers: Vec<u64> = line
@@ -66,25 +68,26 @@ impl Clock {
         })
     }
 
-    /// Converts a time of the TSC to the guest's clock; `None` if it is before the clock's zero.
+    /// Converts a time of the TSC to the guest's clock; `None` if the result would be negative.
     pub(super) fn mono_ns(self, tsc: u64) -> Option<u64> {
         let since_ns = (tsc as f64 - self.tsc as f64) / self.cycles_per_ns;
         self.mono_ns.checked_add_signed(since_ns.round() as i64)
     }
 }
 
-/// Compares each gap of `vmnoise osnoise trace` that has at least this much steal time with Xen's
-/// waits in it.
+/// Compares gaps in the output of `vmnoise osnoise trace` with Xen's waits within them. Only gaps
+/// with at least `at_least_ns` of steal time are compared.
 ///
 /// # Errors
 /// If the trace or the waits cannot be read, or no gap has this much steal time.
 pub fn compare(trace: &str, waits: &str, clock: Clock, at_least_ns: u64) -> Result<Vec<XenGap>> {
-    // The guest runs until a gap begins, so no wait began before.
+    // The guest runs until a gap begins, so the waits in a gap did not begin earlier.
     let whole = |_: &Gap| 0;
     beside_waits(gaps(trace)?, waits, clock, at_least_ns, whole)
 }
 
-/// Compares the latest wake-ups that `vmnoise timerlat` lists in the same way.
+/// Compares the wake-ups that `vmnoise timerlat` lists with Xen's waits within them, as [`compare`]
+/// does for gaps.
 ///
 /// # Errors
 /// If the result or the waits cannot be read, or no wake-up has this much steal time.
@@ -129,12 +132,13 @@ fn beside_waits(
     Ok(gaps.iter().map(compare).collect())
 }
 
-/// Returns the least and the most length of a wait after `from_ns`, if it ended in the gap. The gap
-/// ends later than its wait, because the guest's kernel first handles pending work.
+/// Returns the lower and the upper bound for the length of a wait after `from_ns`, in nanoseconds.
+/// Returns `None` if the wait did not end in the gap. The gap ends later than the wait, because the
+/// guest's kernel handles pending work first.
 fn lasted(wait: &Wait, gap: &Gap, from_ns: u64, clock: Clock) -> Option<(u64, u64)> {
     let end_ns = clock.mono_ns(wait.end_tsc)?;
     let ended_here = (gap.start_ns..=gap.end_ns).contains(&end_ns);
-    // The end may be wrong by the clock error, and by a late record.
+    // The end of the wait may be wrong by the clock error, and because its record was late.
     let until = |since_ns: u64| {
         let most_ns = end_ns.saturating_sub(since_ns) + clock.bound_ns;
         let late_ns = wait.decision_ns + 2 * clock.bound_ns;
@@ -154,7 +158,7 @@ fn lasted(wait: &Wait, gap: &Gap, from_ns: u64, clock: Clock) -> Option<(u64, u6
     ended_here.then_some((least_ns.min(cut.0), most_ns.min(cut.1)))
 }
 
-/// Reads a wake-up, which begins at its planned expiry.
+/// Reads a wake-up. It begins when its timer was due.
 fn latency(worst: &Value) -> Option<Gap> {
     let start_ns = worst["expiry_mono_ns"].as_u64()?;
     let parts = worst["parts"].as_array()?.iter();
@@ -166,7 +170,8 @@ fn latency(worst: &Value) -> Option<Gap> {
     })
 }
 
-/// Reads gaps with their budgets, whose lines follow each other.
+/// Reads gaps and their steal time. The trace has a line with a budget for each gap, in the same
+/// order.
 pub(super) fn gaps(trace: &str) -> Result<Vec<Gap>> {
     let samples = trace::lines(trace)?.into_iter();
     let samples = samples.filter(|line| line.kind == OsnoiseEventKind::Sample);
@@ -188,7 +193,7 @@ pub(super) fn gaps(trace: &str) -> Result<Vec<Gap>> {
     Ok(gaps)
 }
 
-/// Reads the steal time in `5 ns = 3 ns steal + 2 ns hv_or_hw (residual)`.
+/// Parses the steal time from `5 ns = 3 ns steal + 2 ns hv_or_hw (residual)`.
 fn steal_ns(budget: &str) -> Result<u64> {
     let (_, parts) = budget.split_once(" = ").context("a budget of nothing")?;
     let mut parts = parts.split(" + ");
@@ -208,7 +213,8 @@ mod tests {
         [000] 7.025060: sample_threshold: start 7.020000000 duration 5050000 ns interference 0\n\
         [000] 7.025060: sample_budget: 5050000 ns = 5000000 ns steal + 50000 ns hv_or_hw (residual)\n";
 
-    /// The guest's 7 s are 500 ms of the TSC, which has two cycles per nanosecond.
+    /// Returns a conversion in which 7 s of the guest's clock are 500 ms of the TSC. The TSC has
+    /// two cycles per nanosecond.
     fn clock() -> Clock {
         let readings = [
             "999999000 7000000000 1000001000",
@@ -217,8 +223,8 @@ mod tests {
         Clock::of(readings).unwrap()
     }
 
-    /// Xen's waits: end in milliseconds since the guest's 7 s, and length. Each record is at most
-    /// 20 us late.
+    /// Returns Xen's waits as JSON. Each is given by its end in milliseconds after 7 s of the
+    /// guest's clock, and by its length in nanoseconds. Each record is at most 20 us late.
     fn waits(all: &[(f64, u64)]) -> String {
         let line = |(end_ms, waited_ns): &(f64, u64)| {
             let wait = Wait {
@@ -238,7 +244,7 @@ mod tests {
         assert_eq!(clock().mono_ns(1_000_000_000), Some(7_000_000_000));
         assert_eq!(clock().mono_ns(1_002_000_000), Some(7_001_000_000));
         assert_eq!(clock().mono_ns(998_000_000), Some(6_999_000_000));
-        // The wider reading took 2,000 cycles.
+        // The longer of the two readings took 2,000 cycles.
         assert_eq!(clock().bound_ns, 1_000);
         assert!(Clock::of(["1 2 3", "1 2 3"]).is_err());
         assert!(Clock::of(["1 2", "3 4 5"]).is_err());
@@ -246,7 +252,8 @@ mod tests {
 
     #[test]
     fn waits_are_found_in_the_gaps_they_ended_in() {
-        // Before the first gap, in it, in the second one twice, and after it.
+        // These waits end before the first gap, in the first gap, in the second gap (twice), and
+        // after it.
         let waits = waits(&[
             (-1.0, 9_700),
             (10.0, 9_990_064),
@@ -292,13 +299,13 @@ mod tests {
             .iter()
             .map(|it| (it.steal_ns, it.least_ns, it.most_ns))
             .collect();
-        // The clock error is 1 us, and the record of its end is at most 20 us late.
+        // The clock error is 1 us, and the record of the wait's end is at most 20 us late.
         let cut = (6_000_000, 5_989_000, 6_011_000);
         assert_eq!(reported, [(10_000_000, 9_900_000, 9_900_000), cut]);
         assert!(compare_latencies(&serde_json::json!({}), &waits, clock(), 1).is_err());
     }
 
-    /// A clock that is wrong by less than a wait finds no match.
+    /// If a wait's time is wrong by 3 ms, less than the wait's length, the wait matches no gap.
     #[test]
     fn what_xen_knows_nothing_of_is_matched_by_nothing() {
         let one = waits(&[(10.0, 9_990_064)]);

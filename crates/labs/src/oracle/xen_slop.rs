@@ -1,12 +1,12 @@
-//! Compares a guest of Xen whose task wants to wake up sooner than its timers allow: with its
-//! kernel's TIMER_SLOP, and with less.
+//! Compares a guest of Xen that has its kernel's default TIMER_SLOP with a guest that has less. In
+//! both, a task wants to wake up sooner than the default allows.
 
 use anyhow::{Context, Result};
 use serde_json::Value;
 
 use crate::bed::{XenLab, XenReport};
 
-/// Commands in the guest: `doctor`, and a wake-up every 50 us.
+/// Commands in the guest: `doctor`, and a measurement with a wake-up every 50 us.
 const GUEST: [&str; 2] = [
     "vmnoise doctor --format json",
     "vmnoise timerlat -p 50 -d 200ms --format json",
@@ -17,17 +17,17 @@ const LESS: &str = "xen_timer_slop=5000";
 /// Results of one guest.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Woken {
-    /// Extra words on its kernel's command line.
+    /// Words that were appended to the command line of the guest's kernel.
     pub command_line: &'static str,
-    /// `vmnoise doctor`.
+    /// JSON of `vmnoise doctor` in the guest.
     pub doctor: Value,
-    /// `vmnoise timerlat`.
+    /// JSON of `vmnoise timerlat` in the guest.
     pub latency: Value,
-    /// All output of the lab.
+    /// Whole output of the lab.
     pub report: XenReport,
 }
 
-/// Runs the commands in a guest of this lab.
+/// Runs the commands in the guest of this lab.
 ///
 /// # Errors
 /// If the lab fails, or its output cannot be read.
@@ -35,7 +35,8 @@ pub fn woken(lab: &XenLab) -> Result<Woken> {
     reported(lab, "")
 }
 
-/// Runs a PV guest with the default slop, and one with less.
+/// Runs a PV guest with the default TIMER_SLOP, and another with less. Returns both results in this
+/// order.
 ///
 /// # Errors
 /// As for [`woken`].

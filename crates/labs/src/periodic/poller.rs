@@ -1,4 +1,4 @@
-//! Checks that a recorder polls while tasks run.
+//! Checks that a recorder polls a CPU while tasks run there.
 
 use std::fs;
 use std::thread::sleep;
@@ -8,10 +8,10 @@ use anyhow::{Context, Result, ensure};
 
 use crate::{processes, schedstat};
 
-/// How long it may take to start; not an estimate of its usual time.
+/// Maximum time until the recorder polls. It usually takes much less.
 const BACKSTOP: Duration = Duration::from_secs(60);
 
-/// Polling thread of `vmnoise osnoise` on a CPU.
+/// The polling thread of a `vmnoise osnoise` process on one CPU.
 #[derive(Debug)]
 pub struct Poller {
     pid: u32,
@@ -19,19 +19,19 @@ pub struct Poller {
 }
 
 impl Poller {
-    /// Waits until a process records into this file and its thread polls.
+    /// Waits until a process records into this file, and its thread on this CPU polls.
     ///
     /// # Errors
-    /// If it does not start.
+    /// If no such thread polls within a minute.
     pub fn at_work(cpu: u32, recording: &str) -> Result<Poller> {
         let thread = format!("vmnoise-spin{cpu}");
         let begun = Instant::now();
         let mut pid = None;
         loop {
-            // Once known, only this process is checked: a search through all of /proc takes
-            // milliseconds in a lab, which would be gaps.
+            // After the process is found, only this process is checked. A search through all of
+            // /proc takes milliseconds in a lab, and would cause gaps.
             pid = pid.or_else(|| recorder(recording));
-            // A process that ends during the check is not the one.
+            // A process that ends during the check is not the recorder.
             let works = |pid: &u32| schedstat::has_worked(*pid, &thread).unwrap_or(false);
             if let Some(pid) = pid.filter(works) {
                 return Ok(Poller { pid, thread });
@@ -42,7 +42,7 @@ impl Poller {
         }
     }
 
-    /// Checks that the thread still polls: after its end nothing is recorded.
+    /// Checks that the thread still exists. After its end, nothing is recorded.
     ///
     /// # Errors
     /// If the thread has ended.
@@ -54,7 +54,7 @@ impl Poller {
     }
 }
 
-/// Returns the process that has this file in its arguments (proc_pid_cmdline(5)).
+/// Returns the process whose arguments contain `-o` and this file (proc_pid_cmdline(5)).
 fn recorder(recording: &str) -> Option<u32> {
     let is_told = |pid: &u32| {
         let words = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();

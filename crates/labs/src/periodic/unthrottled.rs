@@ -1,4 +1,4 @@
-//! A machine on which real-time tasks may use all CPU time.
+//! Lets real-time tasks use all CPU time of this machine.
 
 use std::fs;
 use std::os::unix::process::CommandExt;
@@ -6,16 +6,16 @@ use std::process::{Child, Command, Stdio};
 
 use anyhow::{Context, Result};
 
-/// Limit of real-time tasks (Documentation/scheduler/sched-rt-group.rst).
+/// File with the kernel's limit for real-time tasks (Documentation/scheduler/sched-rt-group.rst).
 const THROTTLING: &str = "/proc/sys/kernel/sched_rt_runtime_us";
 
-/// Lifts the kernel's limit for real-time tasks until this is dropped, or its process ends in any
-/// way. Until then a polling thread of the lowest real-time priority is not throttled. The fair
-/// server (Linux 6.12 and later) stays: an ordinary task that has waited for a second gets a turn,
-/// which is a gap like any other.
+/// Lifts the kernel's limit for real-time tasks. The limit returns when this value is dropped, or
+/// when its process ends in any way. Without the limit, the kernel does not throttle a polling
+/// thread of the lowest real-time priority. The fair server (Linux 6.12 and later) still works. It
+/// runs an ordinary task that has waited for a second, which causes a gap like any other.
 #[derive(Debug)]
 pub struct ThrottlingGuard {
-    /// Shell that restores the old limit once the other end of its stdin is closed.
+    /// Shell that restores the old limit when its stdin is closed.
     restores: Child,
 }
 
@@ -30,7 +30,7 @@ impl ThrottlingGuard {
             .args(["-c", "read -r end; echo \"$1\" > \"$2\"", "sh"])
             .args([before.trim(), THROTTLING])
             .stdin(Stdio::piped())
-            // Ctrl-C ends the whole process group of the terminal.
+            // Otherwise Ctrl-C would also end this shell.
             .process_group(0)
             .spawn()
             .context("starting a shell")?;

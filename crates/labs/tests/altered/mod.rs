@@ -1,4 +1,4 @@
-//! Copies of recordings with one change or omission.
+//! Writes copies of recordings that contain one change or omission.
 
 use std::ops::{ControlFlow, RangeInclusive};
 use std::path::Path;
@@ -6,7 +6,7 @@ use std::path::Path;
 use vmnoise_events::{Anchor, Event, Finish, FinishReason, RunFacts, VcpuClock, VcpuId};
 use vmnoise_recording::{RecordingReader, Writer};
 
-/// Returns all events of a recording; its facts are separate.
+/// Returns all events of a recording, without its facts.
 pub fn events(path: &Path) -> Vec<Event> {
     let mut reader = RecordingReader::open(path).unwrap();
     let mut events = Vec::new();
@@ -28,13 +28,13 @@ fn write(path: &Path, facts: &RunFacts, events: impl IntoIterator<Item = Event>)
     writer.finish().unwrap();
 }
 
-/// Returns the cycles that a clock of this recording counts in `ns`.
+/// Returns the number of cycles that the TSC of a recording's machine counts in `ns` nanoseconds.
 pub fn cycles(path: &Path, ns: u64) -> i64 {
     let cycles = u128::from(ns) * u128::from(facts(path).clock.tsc_hz) / 1_000_000_000;
     i64::try_from(cycles).unwrap()
 }
 
-/// Copies the host's recording, with the clocks of all its guests ahead by this many cycles.
+/// Copies the host's recording. In the copy, the clocks of all guests are ahead by `by_tsc` cycles.
 pub fn clocks_ahead(host: &Path, copy: &Path, by_tsc: i64) {
     let mut clocks = 0;
     let ahead = |mut event: Event| {
@@ -49,7 +49,7 @@ pub fn clocks_ahead(host: &Path, copy: &Path, by_tsc: i64) {
     write(copy, &facts(host), events);
 }
 
-/// Copies the guest's recording, with its first two CPUs swapped.
+/// Copies the guest's recording. In the copy, the guest's first two CPUs are swapped.
 pub fn vcpus_crossed(guest: &Path, copy: &Path) {
     let mut facts = facts(guest);
     let [first, second, ..] = &mut facts.host.apic_ids[..] else {
@@ -59,7 +59,7 @@ pub fn vcpus_crossed(guest: &Path, copy: &Path) {
     write(copy, &facts, events(guest));
 }
 
-/// Returns the first and the last reading of the clock by all measuring threads of a guest.
+/// Returns the first and the last reading of the TSC by all measuring threads of a guest.
 pub fn span_tsc(guest: &Path) -> (u64, u64) {
     let spans = events(guest).into_iter().filter_map(|event| match event {
         Event::Tally(tally) => Some((tally.first_tsc, tally.last_tsc)),
@@ -69,8 +69,8 @@ pub fn span_tsc(guest: &Path) -> (u64, u64) {
     spans.reduce(both).unwrap()
 }
 
-/// Returns when the host read its clocks while this guest measured, CLOCK_MONOTONIC of the host in
-/// nanoseconds.
+/// Returns the times at which the host read its clocks while this guest measured, CLOCK_MONOTONIC
+/// of the host in nanoseconds.
 pub fn anchors_meanwhile(host: &Path, vm: &str, guest: &Path) -> Vec<u64> {
     let events = events(host);
     let is_of_vm = |id: VcpuId| {
@@ -95,8 +95,8 @@ pub fn anchors_meanwhile(host: &Path, vm: &str, guest: &Path) -> Vec<u64> {
     anchors.collect()
 }
 
-/// Copies the part of the host's recording between two times, as if only that had been recorded.
-/// Times are CLOCK_MONOTONIC of the host in nanoseconds.
+/// Copies the part of the host's recording that lies in `left_ns`, CLOCK_MONOTONIC of the host in
+/// nanoseconds. The copy looks like a recording of this time only.
 pub fn only(host: &Path, copy: &Path, left_ns: RangeInclusive<u64>) {
     let until_ns = *left_ns.end();
     let lies = |start_ns, end_ns| left_ns.contains(&start_ns) && left_ns.contains(&end_ns);
@@ -106,7 +106,7 @@ pub fn only(host: &Path, copy: &Path, left_ns: RangeInclusive<u64>) {
         Event::VcpuInterval(interval) => lies(interval.start_mono_ns, interval.end_mono_ns),
         Event::Exit(exit) => lies(exit.exit.start_mono_ns, exit.exit.end_mono_ns),
         Event::Watermark(mono_ns) => lies(*mono_ns, *mono_ns),
-        // These sums are of the whole recording.
+        // These sums are for the whole recording.
         Event::VcpuTotals(_) | Event::Finish(_) => false,
         _ => true,
     };

@@ -1,5 +1,5 @@
-//! Threads of tasks in a recording: the length of each of their turns without interrupts and steal,
-//! and the gaps around them.
+//! Reads the threads of tasks from a recording: the times for which they had the CPU, without
+//! interrupts and steal, and the gaps around these times.
 
 use std::collections::{HashMap, HashSet};
 use std::ops::ControlFlow;
@@ -11,16 +11,16 @@ use vmnoise_recording::RecordingReader;
 
 use super::interrupts::Interrupts;
 
-/// One turn of a thread.
+/// One turn of a thread: the time from its switch onto the CPU to its switch off the CPU.
 #[derive(Debug, Clone, Copy)]
 struct Turn {
     begin_ns: u64,
     end_ns: u64,
-    /// Time that the hypervisor took, in addition to interrupts.
+    /// Time that the hypervisor took during the turn, without its part of interrupts, nanoseconds.
     stolen_ns: u64,
 }
 
-/// A gap, and the time that threads of tasks have in it by `vmnoise explain`.
+/// A gap, and the time in it that `vmnoise explain` attributes to threads of tasks.
 #[derive(Debug, Clone, Copy)]
 struct Gap {
     begin_ns: u64,
@@ -31,21 +31,21 @@ struct Gap {
 /// Turns and gaps on one CPU. Times are CLOCK_MONOTONIC in nanoseconds.
 #[derive(Debug)]
 pub struct Books {
-    /// Turns of each thread by its ID, in order.
+    /// Turns of each thread in order, by the thread's ID.
     turns: HashMap<u32, Vec<Turn>>,
     interrupts: Interrupts,
     gaps: Vec<Gap>,
-    /// Ends of the turns of threads that rank behind the tasks, in order.
+    /// Ends of the turns of threads that run only if no task wants the CPU, in order.
     behind_ended_ns: Vec<u64>,
-    /// Threads behind the tasks that took time of gaps, as `comm:tid`.
+    /// Names (`comm:tid`) of such threads that took time in gaps.
     pub behind: Vec<String>,
     /// Clock error of the gaps' times, nanoseconds.
     pub clock_bound_ns: u64,
 }
 
 impl Books {
-    /// Reads a recording. `tasks` are the IDs of the threads; `is_behind` returns whether another
-    /// thread ranks behind them.
+    /// Reads a recording. `tasks` contains the IDs of the tasks' threads. `is_behind` returns
+    /// whether another thread, by its name, runs only if no task wants the CPU.
     pub fn read(path: &Path, cpu: u32, tasks: &[u32], is_behind: &dyn Fn(&str) -> bool) -> Books {
         let mut reader = RecordingReader::open(path).unwrap();
         let facts = reader.facts().clone();
@@ -103,9 +103,9 @@ impl Books {
         books
     }
 
-    /// Returns the most CPU time that a thread itself had between one of these times and the next.
-    /// A turn that one of the times cuts counts with the hypervisor's part, because the position of
-    /// that part is unknown.
+    /// Returns the largest CPU time of a thread between two consecutive times in `times_ns`,
+    /// without interrupts and steal. If a time lies within a turn, steal is not subtracted from
+    /// this turn, because the position of the steal is unknown.
     pub fn most_between_ns(&self, tid: u32, times_ns: &[u64]) -> u64 {
         let mut had_ns = vec![0; times_ns.len() + 1];
         for turn in &self.turns[&tid] {
@@ -122,18 +122,19 @@ impl Books {
             }
             had_ns[past] += self.interrupts.without_ns(from_ns, turn.end_ns);
         }
-        // Turns before the first time and after the last are outside.
+        // Turns before the first time and after the last time do not count.
         let between = &had_ns[1..times_ns.len()];
         between.iter().copied().max().unwrap()
     }
 
-    /// Returns the CPU time of a turn without interrupts and steal.
+    /// Returns the CPU time of a turn without interrupts and steal, nanoseconds.
     fn net_ns(&self, turn: &Turn) -> u64 {
         let without_ns = self.interrupts.without_ns(turn.begin_ns, turn.end_ns);
         without_ns.saturating_sub(turn.stolen_ns)
     }
 
-    /// Returns how many turns a thread began between these times, and its own CPU time in them.
+    /// Returns how many turns a thread began between these times, and the thread's CPU time in
+    /// these turns without interrupts and steal.
     pub fn between(&self, tid: u32, from_ns: u64, to_ns: u64) -> (u64, u64) {
         let turns = self.turns[&tid].iter();
         let turns = turns.filter(|turn| (from_ns..to_ns).contains(&turn.begin_ns));
@@ -142,8 +143,9 @@ impl Books {
         })
     }
 
-    /// Returns how long after `from_ns` the recorder still polled, or another thread behind the
-    /// tasks still ran, at the latest before `to_ns`. `None` if nothing was recorded at that time.
+    /// Returns for how long after `from_ns` the recorder still polled, or another thread of lower
+    /// rank than the tasks still ran. Only times before `to_ns` count. Returns `None` if nothing
+    /// was recorded at `to_ns`.
     pub fn late_ns(&self, from_ns: u64, to_ns: u64) -> Option<u64> {
         let past = self.gaps.partition_point(|gap| gap.begin_ns <= to_ns);
         let gap = self.gaps[..past].last()?;
@@ -153,15 +155,16 @@ impl Books {
         (to_ns <= gap.end_ns).then(|| last_ns.saturating_sub(from_ns))
     }
 
-    /// Asserts that `vmnoise explain` gives threads of tasks at most the time of the turns that
-    /// reach into a gap. Otherwise more of a gap would count as left than the jobs had.
+    /// Asserts that `vmnoise explain` attributes to the tasks' threads at most the time of the
+    /// turns that overlap each gap. Otherwise, more of a gap would count as left for the tasks than
+    /// their jobs had.
     fn assert_whole(&self) {
         let mut turns: Vec<Turn> = self.turns.values().flatten().copied().collect();
         turns.sort_unstable_by_key(|turn| turn.begin_ns);
         for gap in &self.gaps {
             let past = turns.partition_point(|turn| turn.begin_ns < gap.end_ns);
             let reach = turns[..past].iter().rev();
-            // Turns follow each other, so their ends are in the same order.
+            // Turns do not overlap, so their ends are in the same order as their starts.
             let reach = reach.take_while(|turn| turn.end_ns > gap.begin_ns);
             let net_ns: u64 = reach.map(|turn| self.net_ns(turn)).sum();
             assert!(gap.tasks_ns <= net_ns, "{gap:?}: {net_ns}");
@@ -180,8 +183,8 @@ fn gap_of(gap: &Interval, threads: &HashMap<SourceId, u32>) -> Gap {
     }
 }
 
-/// Returns the turns of each thread in order. The steal time of a turn does not include the part of
-/// the interrupts in it.
+/// Returns the turns of each thread in order. The steal time of a turn does not include steal time
+/// of interrupts in the turn.
 fn of_threads(
     turns: &[Activity],
     interrupts: &[Activity],
@@ -194,7 +197,7 @@ fn of_threads(
         let inside = interrupts[first..].iter();
         let inside = inside.take_while(|it| it.start_mono_ns < end_ns);
         let inside = inside.filter(|it| it.end_mono_ns <= end_ns);
-        // A nested interrupt counts twice here, so the turn keeps more.
+        // The steal of a nested interrupt is subtracted twice, so the turn may keep too much time.
         let theirs_ns: u64 = inside.map(|it| it.steal_ns).sum();
         of_threads
             .entry(threads[&turn.source])

@@ -1,21 +1,22 @@
-//! Describes tasks that ran, in the format of `--tasks`.
+//! Writes a description of tasks that ran, in the format of `--tasks`.
 
 use std::fmt::Write;
 
 use vmnoise_labs::periodic::PlayedTask;
 
-/// Values of a task that the log of jobs does not have.
+/// Values of a task that its log of jobs does not contain.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SetCost {
     /// Upper bound of a job's cost, nanoseconds.
     pub cost_ns: u64,
     /// Deadline of a job, nanoseconds.
     pub deadline_ns: u64,
-    /// How much later a job may come than the recorded timers did, nanoseconds.
+    /// Time by which a job may arrive later than the recorded timers, nanoseconds.
     pub jitter_ns: u64,
 }
 
-/// Returns the file. Tasks that all have one priority are served in order of arrival.
+/// Returns the text of the file. Tasks that all have the same priority are described as `fifo`,
+/// which serves them in order of arrival.
 pub fn describe(tasks: &[PlayedTask], costs: &[SetCost]) -> String {
     let first = tasks.first().and_then(|it| it.priority);
     let is_one = tasks.len() > 1 && tasks.iter().all(|it| it.priority == first);

@@ -1,19 +1,19 @@
-//! Times in which interrupts had a CPU.
+//! Times for which interrupts had a CPU.
 
 use vmnoise_events::Activity;
 
-/// Windows of CLOCK_MONOTONIC, nanoseconds, that do not touch.
+/// Windows in which interrupts ran, CLOCK_MONOTONIC in nanoseconds. The windows do not touch.
 #[derive(Debug)]
 pub struct Interrupts {
     begins_ns: Vec<u64>,
     ends_ns: Vec<u64>,
-    /// Sum of the lengths of all windows before each.
+    /// For each window, the sum of the lengths of all windows before it.
     before_ns: Vec<u64>,
 }
 
 impl Interrupts {
-    /// Merges the times of these activities, which are in order of their starts, and may overlap
-    /// and nest.
+    /// Merges the times of these activities. The activities must be sorted by their starts, and may
+    /// overlap and nest.
     pub fn new(activities: &[Activity]) -> Interrupts {
         let mut merged = Interrupts {
             begins_ns: Vec::new(),
@@ -40,12 +40,12 @@ impl Interrupts {
         merged
     }
 
-    /// Returns the length of a window without interrupts.
+    /// Returns how much of the window from `from_ns` to `to_ns` is without interrupts, nanoseconds.
     pub fn without_ns(&self, from_ns: u64, to_ns: u64) -> u64 {
         (to_ns - from_ns) - (self.until_ns(to_ns) - self.until_ns(from_ns))
     }
 
-    /// Returns the length of all interrupts until then.
+    /// Returns the total length of all interrupts until `now_ns`, nanoseconds.
     fn until_ns(&self, now_ns: u64) -> u64 {
         let begun = self.begins_ns.partition_point(|it| *it < now_ns);
         begun.checked_sub(1).map_or(0, |last| {
@@ -65,7 +65,8 @@ fn a_stretch_is_left_what_no_interrupt_had() {
         source: SourceId(0),
         steal_ns: 0,
     };
-    // One nests, one overlaps, one touches, and one ends before its start.
+    // The second is nested, the third overlaps, the fourth touches, and the fifth ends before its
+    // start.
     let all = [(10, 20), (12, 15), (18, 25), (25, 30), (40, 39), (50, 60)].map(interrupt);
     let interrupts = Interrupts::new(&all);
     for (from_ns, to_ns, left_ns) in [

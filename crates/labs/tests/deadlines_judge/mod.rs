@@ -1,29 +1,31 @@
-//! Compares jobs that ran with the bounds that `vmnoise schedule` computes from recordings of the
+//! Compares jobs that ran with the bounds that `vmnoise schedule` computes from a recording of the
 //! same run.
 //!
-//! No job may take longer than its bound, if recording and analysis are right:
+//! If the recording and the analysis are right, no job takes longer than its bound:
 //!
 //! - Consider the time from when the CPU last had no work of the set until a job is done. The
-//!   recorder ranks behind all tasks, so it does not poll, and all of that time is in one gap. (A
-//!   job that comes while the recorder writes a gap makes that a gap as well.)
-//! - Each instant of a gap has one owner. Owners outside the set had at most the loss of the worst
-//!   window of that length.
-//! - The tasks had at most one cost per job that had come. The cost of a task is the most CPU time
-//!   that the recording has of its thread between the starts of two jobs, including the ways on and
-//!   off the CPU.
-//! - A job may come late. The recorder still polls then, so the recording shows by how much. By the
-//!   analysis, a set whose jobs come late by at most its jitter is done at most that much later.
-//!   `timerlat`, which may run at the same time, has seen a part of that jitter. If a job was later
-//!   than all of its wake-ups, the rest is in the description of the tasks.
+//!   recorder has a lower rank than all tasks, so it does not poll. So all of this time is in one
+//!   gap. (If a job arrives while the recorder writes a gap, this also causes a gap.)
+//! - Each instant of a gap belongs to one thread or interrupt. Those outside the set took at most
+//!   as much as in the worst window of the same length.
+//! - The tasks took at most one cost per job that had arrived. The cost of a task is the largest
+//!   CPU time that the recording attributes to its thread between the starts of two jobs. It
+//!   includes the switches onto and off the CPU.
+//! - A job may start late. The recorder still polls at that time, so the recording shows how late.
+//!   The analysis says: if the jobs of a set are late by at most its jitter, the set is done later
+//!   by at most this jitter. `timerlat`, which may run at the same time, has measured a part of
+//!   this jitter. If a job was later than all wake-ups of `timerlat`, the description of the tasks
+//!   contains the rest.
 //!
-//! In a lab, other ordinary threads run next to the recorder, and any thread next to tasks of
-//! SCHED_DEADLINE. A job goes before them as soon as the kernel allows it. So they count like the
-//! recorder: their time is left to the tasks, and a job came late for as long as one of them still
-//! ran. Naming a wrong thread here moves time from one side to the other, and makes no bound wrong.
+//! In a lab, other ordinary threads run next to the recorder, and any thread may run next to tasks
+//! of SCHED_DEADLINE. A job runs before such threads as soon as the kernel allows it. So these
+//! threads count like the recorder: their time is left for the tasks, and a job was late for as
+//! long as one of them still ran. If a wrong thread is named here, this moves time from one side to
+//! the other, but makes no bound wrong.
 //!
-//! So no bound depends on the time that the scheduler charged the jobs. It is a separate check: the
-//! recording must not give the threads of the tasks more than they were charged.
-//! the threads of the tasks more than they were charged.
+//! So no bound depends on the CPU time that the scheduler charged to the jobs. This time is checked
+//! separately: the recording must not attribute more time to the tasks' threads than the scheduler
+//! charged.
 
 mod books;
 mod described;
@@ -46,34 +48,35 @@ use described::{SetCost, describe};
 pub struct RecordedSet {
     pub cpu: u32,
     pub tasks: Vec<PlayedTask>,
-    /// Recording of `osnoise`.
+    /// Recording of `vmnoise osnoise`.
     pub gaps: PathBuf,
-    /// Starts of the names of threads that go before all others but the tasks. `None` if any thread
-    /// may.
+    /// Beginnings of the names of other threads that run before all threads except the tasks.
+    /// `None` if any thread may run before the tasks.
     pub go_before: Option<&'static [&'static str]>,
-    /// Recording of `timerlat` on the same CPU, if it ran too.
+    /// Recording of `vmnoise timerlat` on the same CPU; `None` if `timerlat` did not run.
     pub wakeups: Option<PathBuf>,
 }
 
-/// A task and its bound.
+/// A task, values of its recorded jobs, and its bound. Times are in nanoseconds.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TaskBound {
     pub name: String,
     pub jobs: usize,
-    /// Number of its jobs that took longer than its deadline.
+    /// Number of the task's jobs that took longer than the task's deadline.
     pub missed: usize,
-    /// Number of jobs that ended while nothing was recorded: time taken from them is in no gap.
+    /// Number of jobs that ended while nothing was recorded. The time taken from such a job is in
+    /// no gap.
     pub unseen: usize,
     pub cost_ns: u64,
     pub deadline_ns: u64,
-    /// Largest delay of a job's start.
+    /// Largest delay between a job's arrival and its start.
     pub late_ns: u64,
-    /// Longest response of the recorded jobs.
+    /// Longest time from a job's arrival to its end, among jobs that were recorded.
     pub worst_response_ns: u64,
-    /// Computed bound from the arrival on; `None` without a bound.
+    /// Computed bound for the time from a job's arrival to its end; `None` if there is no bound.
     pub bound_ns: Option<u64>,
-    /// `holds`, `may_miss` or `cannot_tell`, for a deadline that counts from a job's arrival,
-    /// however late; `None` if the set was refused.
+    /// Verdict for a deadline that begins at a job's arrival, even if the job starts late: `holds`,
+    /// `may_miss` or `cannot_tell`. `None` if the set was refused.
     pub verdict: Option<String>,
 }
 
@@ -82,7 +85,7 @@ pub struct TaskBound {
 pub struct ScheduleAnswer {
     /// Exit status.
     pub status: Option<i32>,
-    /// Message on stderr: why it refused the set.
+    /// Message on stderr. If `vmnoise schedule` refused the set, it says why.
     pub said: String,
     /// Largest latency that `timerlat` recorded, nanoseconds; 0 without `timerlat`.
     pub latency_ns: u64,
@@ -90,18 +93,18 @@ pub struct ScheduleAnswer {
     pub tasks: Vec<TaskBound>,
 }
 
-/// Assumed need of a job.
+/// CPU time that a job is assumed to need.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Needs {
-    /// The most CPU time of any job in the recording, so no job needed more.
+    /// The largest CPU time of any job in the recording. No job needed more.
     Recorded,
-    /// Its undisturbed work, without delay, so each job needed at least that.
+    /// The job's work without disturbance. Each job needed at least this time.
     Work,
 }
 
 impl RecordedSet {
-    /// Computes the bounds of the tasks, with the time of threads with these names removed from the
-    /// gaps too. `deadline` is a part of each task's period.
+    /// Computes the bounds of the tasks. The time of threads whose names are in `without` is also
+    /// removed from the gaps. `deadline` is the deadline as a part of each task's period.
     pub fn judge(&self, needs: Needs, deadline: f64, without: &[&str]) -> ScheduleAnswer {
         let tids: Vec<u32> = self.tasks.iter().map(|it| it.tid).collect();
         let books = Books::read(&self.gaps, self.cpu, &tids, &|name| self.is_behind(name));
@@ -142,7 +145,7 @@ impl RecordedSet {
         let (status, judged, said) = self.schedule(&options);
         for (nth, task) in held.iter_mut().enumerate() {
             let judged = &judged["cpus"][0]["tasks"][nth];
-            // The computed response counts from a job's arrival, and this one came late.
+            // The computed response begins at a job's arrival, and the recorded job started late.
             let response_ns = judged["response_ns"].as_u64();
             task.bound_ns = response_ns.map(|it| it + jitter_ns(task));
             task.verdict = judged["verdict"].as_str().map(str::to_owned);
@@ -160,7 +163,8 @@ impl RecordedSet {
         self.go_before.is_some_and(|it| !goes_before(it))
     }
 
-    /// Returns its exit status, its output (null if empty), and its stderr.
+    /// Returns the exit status of `vmnoise schedule`, its JSON (null if stdout is empty), and its
+    /// stderr.
     fn schedule(&self, options: &[&str]) -> (Option<i32>, Value, String) {
         let mut command = Command::new(binary());
         command.arg("schedule").arg(&self.gaps).args(&self.wakeups);
@@ -175,9 +179,9 @@ impl RecordedSet {
     }
 }
 
-/// Returns a task's values from its log and the recording.
+/// Returns a task's values from the log of its jobs and from the recording.
 fn seen(task: &PlayedTask, books: &Books, needs: Needs, deadline: f64) -> TaskBound {
-    // A job begins once it has come and the one before it is done.
+    // A job can begin when it has arrived and the previous job is done.
     let before_ns = std::iter::once(0).chain(task.done_ns.iter().copied());
     let begins_ns = task.jobs().zip(before_ns);
     let begins_ns = begins_ns.map(|((came_ns, _), before_ns)| came_ns.max(before_ns));
@@ -214,13 +218,15 @@ fn seen(task: &PlayedTask, books: &Books, needs: Needs, deadline: f64) -> TaskBo
     }
 }
 
-/// Largest difference between the two times of a turn. The scheduler's clock and the event belong
-/// to one `__schedule`, with only the choice of the next task between them, at both ends of a turn.
-/// So they differ by less than a switch takes.
+/// Limit for the difference between a turn's length by the scheduler's clock and by the recorded
+/// events, nanoseconds. At both ends of a turn, the scheduler reads its clock and fires the event
+/// within one `__schedule`, with only the choice of the next task in between. So the times differ
+/// by less than a switch takes.
 const SWITCH_NS: u64 = 2_000;
 
-/// Asserts that the recording gives a task at most the time that it was charged. With the time of
-/// others its costs would be too large, and its bounds would hold wrongly.
+/// Asserts that the recording attributes to a task at most the time that the scheduler charged the
+/// task. If it contained time of other threads, the costs would be too large, and bounds would hold
+/// for a wrong reason.
 fn assert_charged(task: &PlayedTask, (turns, recorded_ns): (u64, u64)) {
     let most_ns = task.charged_ns + turns * SWITCH_NS;
     assert!(
@@ -231,8 +237,8 @@ fn assert_charged(task: &PlayedTask, (turns, recorded_ns): (u64, u64)) {
 }
 
 impl ScheduleAnswer {
-    /// Asserts that no job took longer than its bound, to the nanosecond. Returns how many recorded
-    /// jobs had a bound to compare with.
+    /// Asserts that no recorded job took longer than its bound. Returns how many recorded jobs had
+    /// a bound.
     pub fn assert_held(&self) -> usize {
         let bounded = self.tasks.iter().filter_map(|task| {
             let bound_ns = task.bound_ns?;
@@ -242,7 +248,7 @@ impl ScheduleAnswer {
         bounded.sum()
     }
 
-    /// Returns how many jobs ran.
+    /// Returns the number of all jobs that ran.
     pub fn jobs(&self) -> usize {
         self.tasks.iter().map(|task| task.jobs).sum()
     }

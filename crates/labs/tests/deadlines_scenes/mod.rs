@@ -11,11 +11,11 @@ use vmnoise_labs::{VmnoiseRun, lab_program};
 
 use crate::deadlines_judge::RecordedSet;
 
-/// Longer than any run: each ends when the tasks are done.
+/// Duration of recordings. It is longer than any run; each recording ends when the tasks are done.
 const LONG: &str = "600s";
 
 /// Runs tasks for `milliseconds` on a CPU of this machine. The recorder polls at the lowest
-/// real-time priority. So exactly the time in which a task cannot run is a gap.
+/// real-time priority. So a gap contains exactly the time in which a task could not run.
 pub fn here(cpu: u32, milliseconds: u64, tasks: &str, folder: &Path) -> RecordedSet {
     let [gaps, jobs] = ["gaps.vmn", "jobs.json"].map(|name| folder.join(name));
     let polled = cpu.to_string();
@@ -31,23 +31,23 @@ pub fn here(cpu: u32, milliseconds: u64, tasks: &str, folder: &Path) -> Recorded
     recorder.signal(Signal::INT).unwrap();
     let (status, _, said) = recorder.output().unwrap();
     assert_eq!(status, Some(0), "{said}");
-    // An ordinary task that has waited for a second goes before tasks of SCHED_FIFO (the fair
-    // server, Linux 6.12).
+    // Since Linux 6.12, the fair server runs an ordinary task that has waited for a second before
+    // tasks of SCHED_FIFO.
     let go_before = has_deadlines(tasks).then_some(STOP);
     recorded(cpu, folder, "", go_before, false)
 }
 
-/// A set of tasks and disturbers in a lab.
+/// Tasks and disturbers that run at the same time in a lab.
 pub struct TaskScene {
     pub tasks: String,
     pub milliseconds: u64,
-    /// Disturbers. Those that do not end by themselves also run in later scenes.
+    /// Commands of disturbers. A disturber that does not end by itself also runs in later scenes.
     pub beside: Vec<String>,
     pub has_timerlat: bool,
 }
 
-/// Runs one scene after the other on the one CPU of a lab under virtual time. The recorder is an
-/// ordinary task there: at a real-time priority its other threads would never run.
+/// Runs the scenes one after the other, on the only CPU of a lab under virtual time. In the lab,
+/// the recorder is an ordinary task: at a real-time priority, its other threads would never run.
 pub fn in_a_lab(scenes: &[TaskScene], folder: &Path) -> Vec<RecordedSet> {
     let (mut commands, mut files) = (Vec::new(), Vec::new());
     for (nth, scene) in scenes.iter().enumerate() {
@@ -88,10 +88,10 @@ fn has_deadlines(tasks: &str) -> bool {
     tasks.contains(":deadline:")
 }
 
-/// Threads that go before all of SCHED_DEADLINE: those that stop a CPU.
+/// Names of threads that run before tasks of SCHED_DEADLINE: the kernel's threads that stop a CPU.
 const STOP: &[&str] = &["migration"];
-/// Threads that go before tasks of SCHED_FIFO in a lab: also disturbers, the tasks of `timerlat`,
-/// and some kernel threads.
+/// Beginnings of the names of threads that run before tasks of SCHED_FIFO in a lab: disturbers, the
+/// tasks of `timerlat`, and some kernel threads.
 const REAL_TIME: &[&str] = &[
     "migration",
     "lab-disturb",
@@ -100,7 +100,7 @@ const REAL_TIME: &[&str] = &[
     "irq/",
 ];
 
-/// How long a lab may take before it counts as hung; not an estimate of its usual time.
+/// Maximum time of a lab before it counts as hung. Labs usually take much less.
 const PATIENCE: Duration = Duration::from_secs(1_800);
 
 impl TaskScene {
@@ -111,9 +111,9 @@ impl TaskScene {
         }
     }
 
-    /// Returns the commands of the scene; the last one is waited for. The tasks start when the
-    /// recorder polls, which takes less than 1.5 s. `lab-tasks` fails if the recorder ends before
-    /// its tasks.
+    /// Returns the commands of the scene. The lab waits for the end of the last command. The tasks
+    /// start when the recorder polls, which is after less than 1.5 s. `lab-tasks` fails if the
+    /// recorder ends before the tasks.
     fn commands(&self, nth: usize) -> Vec<String> {
         let TaskScene {
             tasks,

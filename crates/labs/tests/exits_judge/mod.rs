@@ -1,4 +1,4 @@
-//! Runs `vmnoise exits` while VMs are treated, and judges its result.
+//! Runs `vmnoise exits` while `lab-vmm` treats VMs, and checks the result.
 
 use serde_json::Value;
 use vmnoise_labs::bed::{CommandOutput, Lab, LabReport};
@@ -6,23 +6,23 @@ use vmnoise_labs::judge::{HOST_INTERRUPTS, assert_vcpu_adds_up};
 use vmnoise_labs::lab_program;
 use vmnoise_labs::vmm_steps::{Counts, Treatment};
 
-/// Tick of Debian's cloud kernels.
+/// Time between two ticks of Debian's cloud kernels, nanoseconds.
 pub const TICK_NS: u64 = 4_000_000;
-/// Words of the kernel's error messages.
+/// Words that occur in the kernel's error messages.
 const COMPLAINTS: [&str; 6] = ["WARNING", "BUG", "Oops", "Call Trace", "stall", "hung"];
 
-/// Results of `vmnoise exits` and of the commands that ran in parallel.
+/// Results of `vmnoise exits`, and of the commands that ran at the same time.
 pub struct ExitsComparison {
     pub report: LabReport,
-    /// `vmnoise.exits/1`.
+    /// Result of `vmnoise exits`, with schema `vmnoise.exits/1`.
     pub exits: Value,
-    /// One record per `lab-vmm` command, in order.
+    /// One record per `lab-vmm` command, in the order of the commands.
     pub treatments: Vec<Treatment>,
-    /// One output per other command, in order.
+    /// One output per other command, in the order of the commands.
     pub others: Vec<CommandOutput>,
 }
 
-/// Runs `vmnoise exits` in parallel to these commands.
+/// Runs these commands in a lab while `vmnoise exits` runs.
 pub fn exits_beside(lab: Lab, commands: &[&str]) -> ExitsComparison {
     let mut all = vec!["&& vmnoise exits -d 5m --format json"];
     all.extend(commands);
@@ -33,7 +33,7 @@ pub fn exits_beside(lab: Lab, commands: &[&str]) -> ExitsComparison {
     for complaint in COMPLAINTS {
         assert!(!report.console.contains(complaint), "{}", report.console);
     }
-    // Outputs of commands that are waited for at the end come last, in order.
+    // Outputs of commands that the lab waits for at the end come last, in order.
     let is_beside = |command: &str| command.starts_with("&& ");
     let at_the_end = all.iter().filter(|command| is_beside(command)).count();
     let (in_turn, beside) = report.outputs.split_at(all.len() - at_the_end);
@@ -73,7 +73,7 @@ pub fn number(value: &Value) -> u64 {
     number.unwrap_or_else(|| panic!("no number: {value}"))
 }
 
-/// Returns the vCPUs of one VM, after checking that each adds up.
+/// Returns the vCPUs of one VM. First asserts that the times of each vCPU add up.
 pub fn vcpus<'a>(exits: &'a Value, treatment: &Treatment) -> &'a [Value] {
     let mut vms = list(&exits["vms"]).iter();
     let vm = vms.find(|vm| vm["vm"] == treatment.pid);
@@ -85,7 +85,8 @@ pub fn vcpus<'a>(exits: &'a Value, treatment: &Treatment) -> &'a [Value] {
     vcpus
 }
 
-/// Returns the number of all exits of a VM, or of those with one reason.
+/// Returns the number of a VM's exits with this reason. Without a reason, returns the number of all
+/// exits.
 pub fn counted(vcpus: &[Value], reason: Option<&str>) -> u64 {
     let rows = vcpus.iter().flat_map(|vcpu| list(&vcpu["reasons"]));
     rows.filter(|row| reason.is_none_or(|reason| row["name"] == reason))
@@ -93,8 +94,8 @@ pub fn counted(vcpus: &[Value], reason: Option<&str>) -> u64 {
         .sum()
 }
 
-/// Asserts that we count the same exits as KVM. A stopped vCPU is within an exit: KVM has counted
-/// it, and we have not seen its end.
+/// Asserts that we count the same exits as KVM. If a vCPU is stopped, it is within an exit. KVM has
+/// already counted this exit, but we have not, because it has not ended.
 pub fn assert_kvm_counts_the_same(vcpus: &[Value], counts: &Counts) {
     let unended = vcpus.len() as u64;
     let kvm = &counts.kvm;
@@ -115,7 +116,7 @@ pub fn assert_kvm_counts_the_same(vcpus: &[Value], counts: &Counts) {
     assert!(ahead <= unended, "{kvm:?}");
 }
 
-/// Returns a share of a vCPU, nanoseconds.
+/// Returns the time of a vCPU in this share, nanoseconds.
 pub fn share_ns(vcpu: &Value, share: &str) -> u64 {
     number(&vcpu["time_ns"][share])
 }
@@ -125,9 +126,10 @@ pub fn interrupts_ns(vcpu: &Value) -> u64 {
     shares.map(|share| share_ns(vcpu, share)).sum()
 }
 
-/// Compares the time runnable without a CPU between the first and the second read, by the scheduler
-/// and by us. The vCPU's thread has also waited before its first entry, which the first read
-/// bounds. An exit is counted when it ends, so the third read bounds the one at the second.
+/// Compares two values of the time for which the vCPU was runnable without a CPU: the scheduler's
+/// and ours. The time is from the first read to the second. The vCPU's thread also waited before it
+/// first entered the guest, and the first read limits this wait. We count an exit when it ends, so
+/// the third read limits the exit during the second read.
 pub fn assert_waited(vcpu: &Value, treatment: &Treatment) -> u64 {
     let delays: Vec<u64> = treatment
         .readings()

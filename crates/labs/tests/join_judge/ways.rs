@@ -1,5 +1,6 @@
-//! Judges the unexplained time of a guest's gaps window by window. Each is a way through a kernel
-//! that has no event. A way with room for one more exit has lost something.
+//! Checks the unexplained time of a guest's gaps, window by window. Each window must be a
+//! transition in a kernel for which there is no event. If a window is so long that another exit
+//! fits into it, an event was lost.
 
 use std::collections::BTreeMap;
 
@@ -8,14 +9,15 @@ use vmnoise_events::{Activity, ActivityKind, Event};
 
 use super::{THRESHOLD_NS, number};
 
-/// Ends of a way: `None` is the polling thread, `Exit` the host.
+/// What ran before and after a window: `None` for the polling thread, `Exit` for the host.
 type Kind = [Option<ActivityKind>; 2];
 
-/// Records of both kernels about a gap.
+/// Records of both kernels about one gap.
 #[derive(Debug, Clone)]
 struct Gap {
     dur_ns: u64,
-    /// Start and end from the gap's start, in order of the starts.
+    /// Start and end of each activity or exit in nanoseconds since the gap's start, sorted by
+    /// start.
     spans: Vec<(u64, u64, ActivityKind)>,
 }
 
@@ -38,7 +40,8 @@ impl Gap {
         Gap { dur_ns, spans }
     }
 
-    /// Returns the windows in which neither kernel recorded anything.
+    /// Returns the windows in which neither kernel recorded anything, and their lengths in
+    /// nanoseconds.
     fn ways(&self) -> Vec<(Kind, u64)> {
         let mut ways = Vec::new();
         let (mut at_ns, mut from) = (0, None);
@@ -58,8 +61,8 @@ impl Gap {
         ways
     }
 
-    /// Returns the time of a gap outside its only exit, if it holds nothing else: from the guest's
-    /// user space to the host's first event and back.
+    /// Returns the time of a gap outside its only exit, if the gap contains nothing else. This is
+    /// the time from the guest's user space to the host's first event and back.
     fn exit_way_ns(&self) -> Option<u64> {
         match self.spans[..] {
             [(start_ns, end_ns, ActivityKind::Exit)] => Some(self.dur_ns - (end_ns - start_ns)),
@@ -68,7 +71,7 @@ impl Gap {
     }
 }
 
-/// Returns the ways in these gaps that are too long, each with its limit.
+/// Returns the windows of these gaps that are too long, each with its gap, kind, length and limit.
 fn too_long(gaps: &[Gap]) -> Vec<(&Gap, Kind, u64, u64)> {
     let mut exit_ways_ns: Vec<u64> = gaps.iter().filter_map(Gap::exit_way_ns).collect();
     exit_ways_ns.sort_unstable();
@@ -77,7 +80,7 @@ fn too_long(gaps: &[Gap]) -> Vec<(&Gap, Kind, u64, u64)> {
         "{} exit ways of {least_ns} to {most_ns} ns",
         exit_ways_ns.len()
     );
-    // One way through one kernel, with a few branches.
+    // This is one path through one kernel, with a few branches.
     assert!(most_ns < least_ns * 2, "{exit_ways_ns:?}");
 
     let mut kinds: BTreeMap<Kind, Vec<u64>> = BTreeMap::new();
@@ -89,18 +92,19 @@ fn too_long(gaps: &[Gap]) -> Vec<(&Gap, Kind, u64, u64)> {
         let [least_ns, most_ns] = [ways_ns[0], ways_ns[ways_ns.len() - 1]];
         println!("{kind:?}: {} of {least_ns} to {most_ns} ns", ways_ns.len());
     }
-    // The longest way is a turn of the guest's scheduler; a kernel does nothing longer without an
-    // event. So a way that exists only once is compared with that.
+    // The longest transition is a switch by the guest's scheduler; a kernel does nothing longer
+    // without an event. If a kind of transition occurs only once, this is its limit.
     let again = kinds.values().filter(|ways_ns| ways_ns.len() > 1);
     let turn_ns = again.map(|ways_ns| ways_ns[0]).max().unwrap();
-    // Length that an exit which the host reports adds to a way: its own length, and its own way.
+    // Time that an exit adds to a window if the host reports the exit: the exit's own length, and
+    // the transition to and from it.
     let exit_ns = THRESHOLD_NS + least_ns;
     let bound_ns = |kind: Kind| match (kind, &kinds[&kind][..]) {
-        // The host left out an exit below its threshold.
+        // The host does not record an exit below its threshold.
         ([None, None], _) => THRESHOLD_NS + most_ns,
         (_, [_]) => turn_ns + exit_ns,
         ([None | Some(ActivityKind::Exit), _], ways_ns) => ways_ns[0] + exit_ns,
-        // The scheduler may keep the task that it finds, and fires no event then.
+        // The scheduler may keep the current task, and then fires no event.
         (_, ways_ns) => ways_ns[0] + exit_ns.max(turn_ns),
     };
     let ways = |gap| {
@@ -113,12 +117,13 @@ fn too_long(gaps: &[Gap]) -> Vec<(&Gap, Kind, u64, u64)> {
     ways.filter(|(.., ns, bound_ns)| ns >= bound_ns).collect()
 }
 
-/// Asserts that unexplained time is only the ways from one event to the next: into the host, to
-/// another thread of the guest, or back to user space. The same recording shows how long these are:
-/// each way through the same code takes the same time, except for its branches. If an exit is lost
-/// or an activity cut short, a way is longer than others of its kind by that. An error that
-/// lengthens all ways of a kind alike is not found here. `oracle.rs` compares starts and ends of
-/// activities with the kernel's own tracer, on the kernel of the machine's own suite.
+/// Asserts that all unexplained time is transitions from one event to the next: into the host, to
+/// another thread of the guest, or back to user space. The same recording shows how long these
+/// transitions are, because each path through the same code takes the same time, except for
+/// branches. If an exit is lost, or an activity is cut short, a window is longer than others of its
+/// kind. An error that makes all windows of a kind longer is not found here. For this, `oracle.rs`
+/// compares starts and ends of activities with the kernel's own tracer, on the kernel of the
+/// machine's own suite.
 pub fn assert_explains_all_but_the_ways(joined: &Value, guest: &[Event]) {
     let activities = guest.iter().filter_map(|event| match event {
         Event::Activity(activity) => Some(*activity),
@@ -133,7 +138,7 @@ pub fn assert_explains_all_but_the_ways(joined: &Value, guest: &[Event]) {
     for (tree, gap) in trees.iter().zip(&gaps) {
         let ways_ns: u64 = gap.ways().iter().map(|(_, ns)| ns).sum();
         let [residual_ns, steal_ns] = ["residual_ns", "steal_ns"].map(|key| number(&tree[key]));
-        // Steal has no position, so it may be part of a way or of an activity.
+        // Steal time has no position, so it may be part of a window or of an activity.
         let reported_ns = residual_ns..=residual_ns + steal_ns;
         assert!(reported_ns.contains(&ways_ns), "{ways_ns} ns: {tree}");
     }
@@ -141,7 +146,8 @@ pub fn assert_explains_all_but_the_ways(joined: &Value, guest: &[Event]) {
     assert!(too_long.is_empty(), "{too_long:#?}");
 }
 
-/// Returns exits alone, ticks, and ticks with a turn of a thread, about as long as on Linux 6.12.
+/// Returns gaps that contain only an exit, a tick, or a tick and a thread. Their times are similar
+/// to those of Linux 6.12.
 fn ticks() -> Vec<Gap> {
     use ActivityKind::{Exit, Irq, Thread};
     let gaps = (0..10).flat_map(|branch_ns| {

@@ -1,4 +1,4 @@
-//! Judges two guests and their host by all pairs of their recordings.
+//! Checks which pairs of recordings of two guests and their host are joined.
 
 use std::path::{Path, PathBuf};
 
@@ -10,18 +10,19 @@ use crate::pairing_judge::{PairFiles, list};
 
 /// A millisecond in nanoseconds.
 const MS: u64 = 1_000_000;
-/// Lengths of the parts of the host's recording that a guest is compared with, in addition to all
-/// of it.
+/// Lengths of parts of the host's recording in milliseconds. Each guest's recording is compared
+/// with these parts, and with the whole recording.
 const PARTS_MS: [u64; 4] = [50, 100, 200, 300];
-/// How much longer a part may be. It begins and ends where the host read its clocks, 50 times a
-/// second. The four vCPUs that share its CPU may keep it from one of these reads.
+/// Maximum additional length of a part, nanoseconds. A part begins and ends at times when the host
+/// read its clocks, which is 50 times per second. The four vCPUs that share the host's CPU may
+/// delay one of these reads.
 const LONGER_NS: u64 = 50 * MS;
 
-/// A guest's recording and its own host's, or a part of that.
+/// A guest's recording and the recording of its own host, or a part of the host's recording.
 struct Own {
     vm: &'static str,
     run: &'static str,
-    /// Whether it has enough tests to be proven.
+    /// Whether the recording provides enough tests to prove the pair.
     reports: bool,
     pair: PairFiles,
 }
@@ -32,7 +33,7 @@ impl Own {
     }
 }
 
-/// Recordings of one lab.
+/// Recordings of one lab, and a folder for changed copies.
 pub struct Judge<'a> {
     folder: &'a Path,
     copies: TempDir,
@@ -46,8 +47,8 @@ impl<'a> Judge<'a> {
         }
     }
 
-    /// Asserts that each guest joins with its own VM, without its name, in all of its recordings
-    /// and in parts of its host's.
+    /// Asserts that each guest joins with its own VM without the option `--vm`. This is tested with
+    /// all of the guest's recordings, and with parts of its host's recording.
     pub fn assert_true_pairs(&self) {
         for own in self.whole().into_iter().chain(self.parts()) {
             let said = own.pair.explain(&[]);
@@ -62,7 +63,7 @@ impl<'a> Judge<'a> {
         }
     }
 
-    /// Asserts that the other VM of the same host is refused, even by name.
+    /// Asserts that the other VM of the same host is refused, even with the option `--vm`.
     pub fn assert_neighbours_are_refused(&self) {
         for own in self.whole().into_iter().chain(self.parts()) {
             let said = own.pair.explain(&["--vm", own.other_vm()]);
@@ -71,7 +72,7 @@ impl<'a> Judge<'a> {
         }
     }
 
-    /// Asserts that the right VM is refused if its vCPUs are swapped.
+    /// Asserts that the right VM is refused if the guest's CPUs are swapped in its recording.
     pub fn assert_crossed_are_refused(&self) {
         for own in self.whole().into_iter().chain(self.parts()) {
             let guest = self.copy("crossed.rec");
@@ -91,8 +92,8 @@ impl<'a> Judge<'a> {
         }
     }
 
-    /// Asserts that the host of another lab is refused, as it is, and with clocks that put its
-    /// guest's runs over ours.
+    /// Asserts that the host of another lab is refused. This is tested with the unchanged
+    /// recording, and with clocks that move the other guests' runs to the time of ours.
     pub fn assert_strangers_are_refused(&self, stranger: &Judge<'_>) {
         let copy = self.copy("stranger.rec");
         for own in self.whole() {
@@ -115,7 +116,7 @@ impl<'a> Judge<'a> {
         let own = |(vm, run)| Own {
             vm,
             run,
-            // If it polls for less than 20 ms at a time, nothing shows that it polled.
+            // If the guest polls for less than 20 ms at a time, no test can show that it polled.
             reports: run != "spared",
             pair: PairFiles {
                 name: format!("{vm} {run}"),
@@ -126,8 +127,8 @@ impl<'a> Judge<'a> {
         all.map(own).collect()
     }
 
-    /// Returns the host's recording cut to parts of each guest's first recording, of the wanted
-    /// lengths.
+    /// Returns parts of the host's recording that lie within each guest's first recording, for all
+    /// lengths in [`PARTS_MS`].
     fn parts(&self) -> Vec<Own> {
         let mut parts = Vec::new();
         let run = RUNS[0].0;
@@ -137,7 +138,7 @@ impl<'a> Judge<'a> {
                 .into_iter()
                 .filter_map(|wanted_ms| window(&anchors, wanted_ms * MS))
                 .collect();
-            // The host may have missed a read of its clocks where one part would end.
+            // The host may not have read its clocks at the time where one part would end.
             assert!(windows.len() + 1 >= PARTS_MS.len(), "{vm}: {anchors:?}");
             for (first, last) in windows {
                 let ms = (last - first) / MS;
@@ -146,7 +147,7 @@ impl<'a> Judge<'a> {
                 parts.push(Own {
                     vm,
                     run,
-                    // A shorter part has some ten tests, and one of many other clocks may fit as
+                    // A shorter part has about ten tests, so one of many other clocks may fit as
                     // well.
                     reports: ms >= 190,
                     pair: pair.with_host(&host, &format!("{ms} ms of the host")),
@@ -169,7 +170,8 @@ impl<'a> Judge<'a> {
     }
 }
 
-/// Returns the first window between two of these times that is this long and hardly longer.
+/// Returns the first window between two of these times that is at least as long as `wanted_ns`, and
+/// longer by less than [`LONGER_NS`].
 fn window(anchors: &[u64], wanted_ns: u64) -> Option<(u64, u64)> {
     let fits = |first: u64| {
         let mut after = anchors.iter().filter(|&&last| last >= first + wanted_ns);

@@ -1,4 +1,4 @@
-//! The first steps of a newcomer, on a machine that has nothing.
+//! Tests the first steps of a new user, on a machine without any tools.
 
 pub mod system;
 
@@ -8,7 +8,8 @@ mod lab_full {
 
         use crate::newcomer::system::{System, package};
 
-        /// Adds only `make` to Debian's essential packages and to what apt needs for the network.
+        /// The system has only `make`, Debian's essential packages, and the packages that apt needs
+        /// for the network.
         #[test]
         fn make_run_reaches_its_page_on_a_machine_without_rust_and_kvm() {
             let system = System::bare(&["ca-certificates", "make"]);
@@ -34,7 +35,8 @@ mod lab_full {
                 "{result}"
             );
             system.succeeds("test -s /vmnoise/target/report.html");
-            // Set-up named each package before it was installed, and removed none.
+            // The set-up printed the name of each package before its installation, and removed no
+            // package.
             let named = reported.lines().filter_map(|line| {
                 let (_, names) = line.split_once("vmnoise set-up: installing ")?;
                 Some(names.split(' '))
@@ -59,7 +61,7 @@ mod lab_full {
             system.succeeds("dpkg --install /vmnoise.deb");
             let version = system.succeeds("vmnoise --version");
             assert!(version.starts_with("vmnoise "), "{version}");
-            // It becomes the program next to it, which refuses this.
+            // `vmnoise serve` becomes the program next to it, which refuses this address.
             let refused = system.run("vmnoise serve --listen 0.0.0.0:0");
             let said = String::from_utf8_lossy(&refused.stderr);
             assert!(said.starts_with("vmnoise serve: "), "{said}");

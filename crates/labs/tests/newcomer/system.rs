@@ -1,12 +1,12 @@
-//! A Debian system of this machine's own release, created by mmdebstrap and deleted at the end of
-//! the test.
+//! Creates a Debian system of this machine's release with mmdebstrap. The system is deleted at the
+//! end of the test.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
 const REPOSITORY: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
-/// Files that give access to the network: the name server and the trusted certificates.
+/// Files that the system needs for the network: the name server, and the trusted certificates.
 const NETWORK: [&str; 2] = ["/etc/resolv.conf", "/etc/ssl/certs/ca-certificates.crt"];
 const CERTIFICATES: [&str; 2] = ["SSL_CERT_FILE", "CARGO_HTTP_CAINFO"];
 /// Folders in which dpkg and apt keep their state.
@@ -17,9 +17,10 @@ pub struct System {
 }
 
 impl System {
-    /// Creates a system of Debian's essential packages, apt, and these packages.
+    /// Creates a system that contains Debian's essential packages, apt, and these packages.
     pub fn bare(packages: &[&str]) -> System {
-        // In the build folder, because the folder for temporary files may be in memory.
+        // The folder is in the build folder, because the folder for temporary files may be in
+        // memory.
         let target = Path::new(REPOSITORY).join("target");
         let folder = tempfile::tempdir_in(target).unwrap();
         let root = folder.path().join("root");
@@ -39,12 +40,12 @@ impl System {
         System { folder }
     }
 
-    /// Returns the root of the system.
+    /// Returns the root folder of the system.
     pub fn root(&self) -> PathBuf {
         self.folder.path().join("root")
     }
 
-    /// Clones this repository to /vmnoise, and gives access to the network.
+    /// Clones this repository to /vmnoise in the system, and copies the files for the network.
     pub fn clone_repository(&self) {
         for path in NETWORK {
             let there = self.root().join(&path[1..]);
@@ -60,13 +61,13 @@ impl System {
         assert!(cloned.status.success(), "{cloned:?}");
     }
 
-    /// Copies a file of this machine into the system.
+    /// Copies a file of this machine into the system, under this name.
     pub fn bring(&self, file: &Path, name: &str) {
         fs::copy(file, self.root().join(name)).unwrap();
     }
 
-    /// Runs a line. The system has a /proc of its own, this machine's /sys, and no devices but
-    /// those of mmdebstrap.
+    /// Runs a line of shell in the system. The system has its own /proc, this machine's /sys, and
+    /// only the devices that mmdebstrap created.
     pub fn run(&self, line: &str) -> Output {
         const ENTER: &str =
             r#"mount -t sysfs -o ro sysfs "$1/sys" && exec chroot "$1" /bin/sh -c "$2""#;
@@ -84,14 +85,14 @@ impl System {
         run.output().unwrap()
     }
 
-    /// Runs a line that has to succeed, and returns its output.
+    /// Runs a line of shell that must succeed, and returns its stdout.
     pub fn succeeds(&self, line: &str) -> String {
         let output = self.run(line);
         assert!(output.status.success(), "{line}: {output:?}");
         String::from_utf8(output.stdout).unwrap()
     }
 
-    /// Returns all its files, without the state of dpkg and apt.
+    /// Returns all files of the system, without the state of dpkg and apt.
     pub fn files(&self) -> Vec<String> {
         let mut find = Command::new("find");
         find.arg(".").current_dir(self.root());
@@ -107,7 +108,7 @@ impl System {
     }
 }
 
-/// Builds this repository's package with `make deb`.
+/// Builds this repository's Debian package with `make deb`, and returns its path.
 pub fn package() -> PathBuf {
     let mut make = Command::new("make");
     let made = make.arg("deb").current_dir(REPOSITORY).output().unwrap();
@@ -118,7 +119,7 @@ pub fn package() -> PathBuf {
     files.find(is_package).expect("make deb made a package")
 }
 
-/// Returns the files with the sources of this machine's own packages.
+/// Returns the files that list the package sources of this machine.
 fn sources() -> Vec<PathBuf> {
     let listed = fs::read_dir("/etc/apt/sources.list.d")
         .into_iter()

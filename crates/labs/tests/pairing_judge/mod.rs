@@ -1,4 +1,4 @@
-//! Judges which guest and host the built binary joins, where the truth is known.
+//! Checks which guests and hosts the built binary joins. The right pairs are known.
 
 use std::path::{Path, PathBuf};
 
@@ -7,17 +7,17 @@ use vmnoise_labs::run_to_end;
 
 use crate::altered;
 
-/// Tick of Debian's kernels.
+/// Time between two ticks of Debian's kernels, nanoseconds.
 const TICK_NS: u64 = 4_000_000;
 
-/// Result of `vmnoise explain GUEST HOST` for one pair.
+/// Result of `vmnoise explain GUEST HOST` for one pair of recordings.
 #[derive(Debug)]
 pub struct ExplainAnswer {
-    /// Name of the pair, and the change made to it.
+    /// Name of the pair, and of the change that the test made to it.
     pair: String,
     pub status: Option<i32>,
     pub json: Value,
-    /// Stdout with text as format, if the pair is not accepted.
+    /// Stdout in text format; only set if the pair is not accepted.
     text: String,
     stderr: String,
 }
@@ -45,8 +45,8 @@ impl ExplainAnswer {
         said
     }
 
-    /// Returns the row of a table of pairs: odds of each candidate, and how many of its tests
-    /// agree.
+    /// Returns a row for a table of pairs. It contains the odds of each candidate, and how many of
+    /// the candidate's tests agree.
     fn line(&self) -> String {
         let of_pair =
             |pair: &Value| format!("{} of {}", pair["exits_inside"], pair["exits_tested"]);
@@ -65,7 +65,8 @@ impl ExplainAnswer {
         )
     }
 
-    /// The pairing of an accepted pair is a part of the result, else it is the whole result.
+    /// Returns the pairing. If the pair is accepted, the pairing is a part of the result. Otherwise
+    /// it is the whole result.
     fn pairing(&self) -> &Value {
         self.json.get("pairing").unwrap_or(&self.json)
     }
@@ -78,19 +79,20 @@ impl ExplainAnswer {
         self.pairing()["verdict"].as_str().unwrap_or("untested")
     }
 
-    /// Returns the number of tests of all candidates.
+    /// Returns the number of tests of all candidates together.
     pub fn tests(&self) -> u64 {
         let pairs = self.candidates().flat_map(|vm| list(&vm["pairs"]));
         pairs.filter_map(|pair| pair["exits_tested"].as_u64()).sum()
     }
 
-    /// Returns the widest clock error of its pairs; `None` if it is not accepted.
+    /// Returns the largest clock error of the pairs of CPUs in nanoseconds; `None` if the pair is
+    /// not accepted.
     fn bound_ns(&self) -> Option<u64> {
         let bounds_ns = list(&self.json["pairs"]).filter_map(|it| it["bound_ns"].as_u64());
         bounds_ns.max()
     }
 
-    /// Asserts that the pair is not accepted, and no culprit named.
+    /// Asserts that the pair is not accepted, and that the result names no culprit.
     pub fn assert_not_accepted(&self) {
         assert_eq!(self.status, Some(1), "{self:?}");
         assert_eq!(self.stderr.lines().count(), 1, "{self:?}");
@@ -101,10 +103,10 @@ impl ExplainAnswer {
     }
 }
 
-/// A guest's recording and a host's.
+/// A guest's recording, and a host's recording.
 #[derive(Debug, Clone)]
 pub struct PairFiles {
-    /// Name in the output.
+    /// Name of the pair in the output.
     pub name: String,
     pub guest: PathBuf,
     pub host: PathBuf,
@@ -115,7 +117,7 @@ impl PairFiles {
         ExplainAnswer::of(self, options)
     }
 
-    /// Returns this pair with another host, and adds `how` to its name.
+    /// Returns this pair with the recording of another host. Appends `how` to the name of the pair.
     pub fn with_host(&self, host: &Path, how: &str) -> PairFiles {
         PairFiles {
             name: format!("{} {how}", self.name),
@@ -124,10 +126,10 @@ impl PairFiles {
         }
     }
 
-    /// Asserts that a true pair is not accepted with a clock that is off by more than the printed
-    /// bound: by little, by whole ticks, by much. Only the nearest may print a bound that covers
-    /// its error: the slack is how far the recorded clock could be moved, and it moves with the
-    /// clock.
+    /// Asserts that a true pair is not accepted if its clock is wrong by more than the printed
+    /// bound. This is tested with small errors, with whole ticks, and with large errors. Only the
+    /// smallest error may be smaller than the bound that is printed for the wrong clock. The bound
+    /// says how far the recorded clock could be moved, and it moves with the clock.
     pub fn assert_other_clocks_are_refused(&self) {
         let bound_ns = self.explain(&[]).bound_ns();
         let [near_ns, bounds_ns] = [3, 20].map(|halves| bound_ns.unwrap_or(0) * halves / 2);

@@ -1,29 +1,32 @@
-//! Allreduce by recursive doubling, after the step.
+//! Delay of a step of a program that ends with an allreduce by recursive doubling.
 //!
-//! The ranks exchange in ceil(log2 ranks) rounds. A round needs some CPU time of a rank (to send,
-//! to receive and to add), and noise may hit this time. The round begins when the rank and its
-//! partner have both ended the round before. The network takes no time here: it would add the same
-//! with and without noise.
+//! After the computation of a step, the ranks exchange data in ceil(log2 ranks) rounds. In each
+//! round, a rank needs some CPU time to send, to receive and to add, and noise may take CPU time. A
+//! rank begins a round when both the rank and its partner have ended the previous round. The model
+//! has no network time, because it would be the same with and without noise.
 //!
-//! The groups of ranks that have heard of one another double with each round. The wait of one rank
-//! until a round is exact: it is the later one of two independent ranks, and then its own round.
+//! The group of ranks whose data a rank has received doubles in each round. The end of a round for
+//! one rank is exact: the rank first waits for the later of two independent ranks, and then needs
+//! its own round.
 //!
-//! The last rank of a group has ended a round when two things have happened. The last rank has
-//! ended the round before, and the rank that noise hits worst has ended this round. The model
-//! assumes that this rank begins the round as late as any rank of the group. Both delays depend on
-//! each other, because both ranks have waited for the same steps. This is an estimate. The tests
-//! compare it with a simulated program.
+//! The last rank of a group ends a round when two conditions hold. It has ended the previous round,
+//! and the rank with the largest delay in this round has ended this round. The model assumes that
+//! the rank with the largest delay begins the round as late as any rank of the group does. The two
+//! delays depend on each other, because both ranks have waited for the same earlier ranks. So the
+//! result is an estimate. The tests compare it with a simulated program.
 
 use super::grid::cell_of;
 use super::slowest::Slowest;
 
-/// Cells of the grid that are one cell here: each round sums over all pairs of cells.
+/// Number of cells of the grid that are merged into one cell here. Each round computes sums over
+/// all pairs of cells.
 const CELLS: usize = 8;
-/// Probability below which a cell is dropped. It changes nothing for the numbers of hosts that
-/// recordings can support.
+/// Probability below which a cell is dropped. Such cells do not matter for the numbers of hosts
+/// that recordings can support.
 const NEVER: f64 = 1e-12;
 
-/// Distribution of a delay: mean and probability of each cell that is not empty.
+/// Distribution of a delay. Each non-empty cell has its mean delay in nanoseconds and its
+/// probability.
 #[derive(Debug, Clone)]
 struct Delay(Vec<(f64, f64)>);
 
@@ -49,7 +52,8 @@ impl Delay {
         Delay(cells)
     }
 
-    /// Returns the greatest of `count` such delays. The count need not be a whole number.
+    /// Returns the distribution of the largest of `count` independent delays of this distribution.
+    /// `count` need not be a whole number.
     fn greatest_of(&self, count: f64) -> Delay {
         let all: f64 = self.0.iter().map(|(_, chance)| chance).sum();
         let (mut above, mut below) = (all, 0.0);
@@ -63,7 +67,7 @@ impl Delay {
         Delay(cells.filter(|(_, chance)| *chance > NEVER).collect())
     }
 
-    /// Returns the sum of two delays.
+    /// Returns the distribution of the sum of two independent delays.
     fn then(&self, other: &Delay) -> Delay {
         let pairs = self.0.iter().flat_map(|(ns, chance)| {
             let others = other.0.iter();
@@ -72,8 +76,9 @@ impl Delay {
         Delay::gathered(pairs)
     }
 
-    /// Returns the later one of two delays: this one, and `begin` followed by `other`. This delay
-    /// and `begin` are taken at equal ranks, so that both are late together.
+    /// Returns the distribution of the larger of two delays: this delay, and the sum of `begin` and
+    /// `other`. This delay and `begin` are combined at equal quantiles, so that both are large
+    /// together.
     fn or_after(&self, begin: &Delay, other: &Delay) -> Delay {
         let mut steps: Vec<(f64, f64, f64)> = Vec::new();
         let (mut own, mut begun) = (self.0.iter().copied(), begin.0.iter().copied());
@@ -102,13 +107,13 @@ impl Delay {
     }
 }
 
-/// Returns the number of rounds of this number of ranks.
+/// Returns the number of rounds of an allreduce among this number of ranks.
 pub(super) fn rounds(ranks: u64) -> u32 {
     ranks.next_power_of_two().ilog2()
 }
 
-/// Returns the mean delay of the last rank, in nanoseconds. `step` and `round` are the delays of
-/// one of the hosts, in its step and in a round.
+/// Returns the mean delay of the rank that ends last, in nanoseconds. `step` is the delay of one
+/// host in the computation, `round` is its delay in one round.
 pub(super) fn mean_delay_ns(step: &Slowest, round: &Slowest, hosts: f64, ranks: u64) -> f64 {
     let among_hosts = hosts.log2().ceil().max(0.0) as u32;
     let within = rounds(ranks).saturating_sub(among_hosts);

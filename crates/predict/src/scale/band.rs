@@ -1,40 +1,41 @@
-//! The error of a prediction, because the recording is a sample of the time, or of the hosts.
+//! Statistical error of a prediction. A recording is only a sample of the time, or of the hosts.
 //!
-//! Consecutive gaps are not independent: a noisy second causes many. So the recorded time is
-//! divided into 20 groups, and noise that is shorter than a group stays together. A run is cut into
-//! 20 blocks of equal length. If there are 20 hosts or more, the hosts are divided into 20 groups
-//! instead. The prediction is repeated without each group. This is the jackknife: Künsch, "The
-//! jackknife and the bootstrap for general stationary observations", Annals of Statistics 17
-//! (1989).
+//! Consecutive gaps are not independent, because one noisy second causes many gaps. So the recorded
+//! time is divided into 20 groups, and noise that is shorter than a group stays within one group.
+//! Usually, a group is one of 20 blocks of equal duration. If there are 20 hosts or more, each
+//! group consists of whole hosts instead. The prediction is repeated without each group. This
+//! method is the jackknife: Künsch, "The jackknife and the bootstrap for general stationary
+//! observations", Annals of Statistics 17 (1989).
 //!
-//! The band is computed for the logarithm of the delay, by Student's t. The error of a delay grows
-//! with the delay, so a band of the delay itself would end too low.
+//! The band is computed for the logarithm of the delay, with Student's t distribution. The error of
+//! a delay grows with the delay, so the upper end of a band for the delay itself would be too low.
 
 use super::delays::Layer;
 use super::measured::{BLOCKS, Measured};
 use super::slowest::{Begins, Slowest};
 
 const GROUPS: usize = BLOCKS as usize;
-/// Number of hosts from which each group has at least one.
+/// Number of hosts from which on each group contains at least one host.
 pub(super) const MANY_HOSTS: usize = GROUPS;
-/// Quantile of Student's t with 19 degrees of freedom that is exceeded with a probability of 5 %.
+/// Value that Student's t distribution with 19 degrees of freedom exceeds with a probability of 5
+/// %.
 const T_OF_GROUPS: f64 = 1.729;
 
-/// Bounds of a mean delay, in nanoseconds.
+/// Lower and upper bound of a mean delay, in nanoseconds.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Band {
-    /// Lower bound: the true mean delay is below it in 5 of 100 recordings.
+    /// Lower bound in nanoseconds. The true mean delay is below it in 5 of 100 recordings.
     pub(super) low_ns: f64,
-    /// Upper bound: the true mean delay is above it in 5 of 100 recordings. It is infinite if only
-    /// one group has a delay.
+    /// Upper bound in nanoseconds. The true mean delay is above it in 5 of 100 recordings. The
+    /// bound is infinite if only one group has a delay.
     pub(super) high_ns: f64,
 }
 
 /// Returns the band around a recorded mean delay; `None` if the recorded time has no groups, or
 /// there is no delay.
 ///
-/// `delay_ns` computes the mean delay from the slowest host. Steps begin at the same moments with
-/// and without a group.
+/// `delay_ns` computes the mean delay from the delay of the slowest host. With and without a group,
+/// steps begin at the moments that `begins` describes.
 pub(super) fn of(
     hosts: &[(&Measured, f64)],
     begins: &Begins,
@@ -50,7 +51,8 @@ pub(super) fn of(
     let count = logs.len() as f64;
     let mean = logs.iter().sum::<f64>() / count;
     let squares: f64 = logs.iter().map(|it| (it - mean).powi(2)).sum();
-    // If only one group has a delay, the delay without it is 0, and its logarithm is infinite.
+    // If only one group has a delay, the delay without this group is 0, and its logarithm is
+    // infinite.
     let deviation = match mean.is_finite() {
         true => (squares * (count - 1.0) / count).sqrt(),
         false => f64::INFINITY,
@@ -62,11 +64,11 @@ pub(super) fn of(
     })
 }
 
-/// Recorded time by groups, with the number of hosts of each kind.
+/// Recorded time, divided into groups, and the number of hosts of each kind.
 enum Groups {
-    /// Hosts, divided into groups in turn.
+    /// Each entry is a host. The hosts belong to the groups by turns.
     OfHosts(Vec<(Layer, f64)>),
-    /// Blocks of each host.
+    /// Each entry has the blocks of one kind of host. Each block is a group.
     OfBlocks(Vec<(Vec<Layer>, f64)>),
 }
 
@@ -85,7 +87,7 @@ impl Groups {
         Some(Groups::OfBlocks(hosts.collect::<Option<_>>()?))
     }
 
-    /// Returns the delay of the slowest host, as if this group had not been recorded. The number of
+    /// Returns the delay of the slowest host as if this group had not been recorded. The number of
     /// hosts stays the same.
     fn slowest_without(&self, group: usize) -> Slowest {
         match self {

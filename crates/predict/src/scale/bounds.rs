@@ -1,14 +1,14 @@
-//! Bounds for the slowest host, however the hosts depend on one another.
+//! Bounds on the delay of the slowest host for any dependence between the hosts.
 
 use super::delays::Layer;
 use super::grid::edge_ns;
 
-/// Returns the least and the greatest mean delay of the slowest of these hosts, in nanoseconds.
-/// Each kind of host comes with its number.
+/// Returns the smallest and the largest possible mean delay of the slowest of these hosts, in
+/// nanoseconds. Each entry is a kind of host and the number of hosts of this kind.
 ///
-/// The delay is least if all hosts are late at the same time. It is greatest if no two hosts are
-/// very late at the same time. It is then no more than c + sum of E[max(X - c, 0)], for any c: Lai
-/// and Robbins, "Maximally dependent random variables", PNAS 73 (1976).
+/// The mean delay is smallest if all hosts are late at the same time. It is largest if no two hosts
+/// are very late at the same time. Its largest value is at most c + sum of E[max(X - c, 0)], for
+/// any c: Lai and Robbins, "Maximally dependent random variables", PNAS 73 (1976).
 pub(super) fn of_any_dependence(hosts: &[(Layer, f64)]) -> (f64, f64) {
     let means = hosts.iter().map(|(layer, _)| layer.mean_ns());
     let least_ns = means.fold(0.0, f64::max);

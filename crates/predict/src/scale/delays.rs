@@ -1,58 +1,61 @@
-//! How often a host has each delay, over all moments at which a step may begin.
+//! Distribution of a host's delay over all moments at which a step of the program may begin.
 
 use super::grid::{cell_of, edge_ns};
 use super::sweep::Piece;
 
-/// Age of a gap below which its moments are counted together, in nanoseconds.
+/// Width of the first range of gap ages, in nanoseconds. Moments in younger gaps share one layer.
 const YOUNGEST_NS: u64 = 128;
 
-/// Sums of the begins and the ends of delays in a cell. The sum over all begins and ends below an
-/// edge is exact at that edge.
+/// Counts of constant delays in one cell of the grid, and of the ends of falling delays in this
+/// cell. The sum of the counts of all cells below an edge is exact at that edge.
 #[derive(Debug, Clone, Copy, Default)]
 struct Ends {
-    /// Number of moments with a constant delay, in nanoseconds, and the same times their delays.
+    /// Number of moments with a constant delay, in nanoseconds; `constant_moment` is the sum of
+    /// their delays.
     constant_ns: u128,
     constant_moment: u128,
-    /// Falling delays whose lower end is here, minus those whose upper end is here: their number,
-    /// and the sums of these ends and of their squares.
+    /// Falling delays whose lower end is in this cell, minus falling delays whose upper end is:
+    /// `begun` is their number. `sum_ns` and `squares` are the sums of these ends and of their
+    /// squares.
     begun: i128,
     sum_ns: i128,
     squares: f64,
 }
 
-/// Counter of pieces.
+/// Counter of the pieces of a sweep.
 #[derive(Debug, Default)]
 pub(super) struct Tally {
     layers: Vec<Vec<Ends>>,
 }
 
-/// Moments by their delays: for each cell of the grid, their number in nanoseconds, and the same
-/// times their delay.
+/// Distribution of delays. For each cell of the grid, `moments_ns` is the number of moments, one
+/// per nanosecond. `weighted_ns` is the sum of the delays at these moments.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Layer {
     pub(super) moments_ns: Vec<f64>,
     pub(super) weighted_ns: Vec<f64>,
 }
 
-/// Moments outside of gaps, and moments in a gap by the age of the gap. Each layer of ages is twice
-/// as long as the one before.
+/// Distributions of the delay at moments outside of gaps, and at moments in a gap. The first layer
+/// is for moments outside of gaps. Each further layer is for a range of gap ages, which is twice as
+/// wide as the previous range.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Delays {
     pub(super) layers: Vec<Layer>,
 }
 
-/// Returns the layer of moments in a gap of this age.
+/// Returns the index of the layer for moments in a gap of this age.
 fn layer_of(age_ns: u64) -> usize {
     1 + (age_ns / YOUNGEST_NS * 2).max(1).ilog2() as usize
 }
 
-/// Returns the least age of the next layer.
+/// Returns the smallest age of the next layer, in nanoseconds.
 pub(super) fn next_age_ns(layer: usize) -> u64 {
     YOUNGEST_NS << (layer - 1)
 }
 
 impl Tally {
-    /// Counts these moments.
+    /// Counts the moments of this piece.
     pub(super) fn add(&mut self, piece: Piece) {
         let Some(since_ns) = piece.in_gap_since_ns else {
             self.add_to(0, piece);
@@ -97,7 +100,7 @@ impl Tally {
         &mut cells[cell]
     }
 
-    /// Returns the counts since the last call.
+    /// Returns the counts since the last call, and resets them.
     pub(super) fn take(&mut self) -> Delays {
         let layers = self.layers.iter_mut().map(|cells| {
             let mut layer = Layer::default();
@@ -112,8 +115,8 @@ impl Tally {
                 let to_ns = to_ns as f64;
                 let falling_moment = (to_ns * to_ns * begun as f64 - squares) / 2.0;
                 let fell_ns = (falling_ns - below_ns) as f64;
-                // This is a difference of large numbers. Its error is no larger than the width of
-                // the cell.
+                // The subtraction of two large numbers has a rounding error. `clamp` limits the
+                // error to the width of the cell.
                 let fallen =
                     (falling_moment - moment_below).clamp(from_ns * fell_ns, to_ns * fell_ns);
                 let moments_ns = ends.constant_ns as f64 + fell_ns;
@@ -131,7 +134,7 @@ impl Tally {
 }
 
 impl Delays {
-    /// Adds the counts of others.
+    /// Adds the counts of `others` to these counts.
     pub(super) fn add(&mut self, others: &Delays) {
         if self.layers.len() < others.layers.len() {
             self.layers.resize_with(others.layers.len(), Layer::default);
@@ -141,7 +144,7 @@ impl Delays {
         }
     }
 
-    /// Returns the sum of all layers, each with a weight.
+    /// Returns the weighted sum of all layers.
     pub(super) fn weighted(&self, weights: &[f64]) -> Layer {
         let mut all = Layer::default();
         for (layer, weight) in self.layers.iter().zip(weights) {
@@ -154,7 +157,7 @@ impl Delays {
 }
 
 impl Layer {
-    /// Adds the counts of others with a weight.
+    /// Adds the counts of `others`, multiplied by `weight`.
     pub(super) fn add(&mut self, others: &Layer, weight: f64) {
         let columns = [
             (&mut self.moments_ns, &others.moments_ns),
@@ -170,7 +173,8 @@ impl Layer {
         }
     }
 
-    /// Returns the part of the moments in each cell and above: it begins at 1 and falls.
+    /// Returns for each cell the fraction of the moments in this cell and in all cells above. The
+    /// first value is 1, and the values fall.
     pub(super) fn not_below_cells(&self) -> Vec<f64> {
         let mut above: Vec<f64> = Vec::with_capacity(self.moments_ns.len());
         let mut sum_ns = 0.0;

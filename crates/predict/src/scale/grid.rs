@@ -1,17 +1,17 @@
-//! Grid of the delays at which distributions are kept: every nanosecond up to 256 ns, then 128
-//! cells for each doubling. So a delay and the edges of its cell differ by less than 1/128 of it.
+//! Grid of delays for distributions: one cell per nanosecond up to 256 ns, then 128 cells for each
+//! doubling. So a delay differs from the edges of its cell by less than 1/128 of the delay.
 
-/// log2 of the number of cells for each doubling.
+/// Binary logarithm of the number of cells for each doubling.
 const FINENESS: u32 = 7;
 
-/// Returns the cell of a delay.
+/// Returns the index of the cell that contains this delay.
 pub(super) fn cell_of(ns: u64) -> usize {
     let doublings = (ns | 1).ilog2().saturating_sub(FINENESS);
     let place = (u64::from(doublings) << FINENESS) + (ns >> doublings);
     place as usize
 }
 
-/// Returns the least delay of a cell, in nanoseconds.
+/// Returns the smallest delay in this cell, in nanoseconds.
 pub(super) fn edge_ns(cell: usize) -> u64 {
     let cell = cell as u64;
     let doublings = (cell >> FINENESS).saturating_sub(1);

@@ -1,4 +1,4 @@
-//! Delays of steps of one length on the CPUs of one host.
+//! Delays on the CPUs of one host, for steps of one duration.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -8,22 +8,23 @@ use super::sweep::{Piece, sweep};
 use crate::tail::LARGEST;
 use crate::taken::TakenTime;
 
-/// Number of blocks of equal length into which a run is cut. A band leaves out one after the other.
+/// Number of blocks of equal duration into which a run is divided. The error of a prediction is
+/// computed by leaving out each block once.
 pub(super) const BLOCKS: u64 = 20;
-/// Least number of steps in a block. In shorter blocks, steps that reach into the next block
-/// matter, and blocks are not independent.
+/// Minimum number of steps in a block. In shorter blocks, steps that reach into the next block
+/// matter, so the blocks are not independent.
 const STEPS_OF_A_BLOCK: u64 = 20;
 
-/// Delays of a host.
+/// Delays of a host in steps of one duration.
 #[derive(Debug)]
 pub(super) struct Measured {
     /// Delays at all moments at which a step may begin.
     pub(super) delays: Delays,
-    /// Delays by block; empty if the run is too short for blocks.
+    /// Delays at the moments of each block; empty if the run is too short for blocks.
     pub(super) blocks: Vec<Delays>,
-    /// Length of the host's recording, in nanoseconds.
+    /// Duration of the host's recording, in nanoseconds.
     pub(super) span_ns: u64,
-    /// Number of consecutive steps in the run.
+    /// Number of consecutive steps that fit in the run.
     pub(super) steps: u64,
     /// Largest delays of these steps, in nanoseconds, for the fit of a tail.
     pub(super) largest_ns: Vec<u64>,
@@ -31,11 +32,11 @@ pub(super) struct Measured {
     pub(super) longest_ns: u64,
 }
 
-/// Consecutive steps, as if the host were alone.
+/// Consecutive steps of a program that runs on this host alone.
 #[derive(Debug)]
 struct Chain {
     step_ns: u64,
-    /// End of the run.
+    /// End of the run, in nanoseconds.
     to_ns: u64,
     next_ns: u64,
     /// Number of steps that ended in the run.
@@ -51,13 +52,13 @@ impl Chain {
             let delay_ns = piece.delay_at_ns(self.next_ns);
             let each_ns = self.step_ns + delay_ns;
             // All steps that begin in this piece have the same delay. If the delay falls, only one
-            // step begins in it.
+            // step begins in this piece.
             let steps = match piece.falls {
                 true => 1,
                 false => (end_ns - self.next_ns).div_ceil(each_ns),
             };
             self.next_ns += steps * each_ns;
-            // Only the last one of them can end after the run.
+            // Only the last of these steps can end after the run.
             self.steps += steps - u64::from(self.next_ns > self.to_ns);
             self.keep(delay_ns, steps);
         }
@@ -76,12 +77,12 @@ impl Chain {
     }
 }
 
-/// Measures the delays at all moments at which a step of this length may begin on these CPUs.
-/// `None` if no step ends in the run.
+/// Measures the delays on these CPUs at all moments at which a step of this duration may begin.
+/// Returns `None` if no step ends in the run.
 pub(super) fn measure(cpus: &[TakenTime<'_>], step_ns: u64, in_blocks: bool) -> Option<Measured> {
     let from_ns = cpus.iter().map(|taken| taken.from_ns).max()?;
     let to_ns = cpus.iter().map(|taken| taken.to_ns).min()?;
-    // No machine runs for that long, so such a recording was invented.
+    // No machine runs for that long, so such a recording is forged.
     let span_ns = to_ns
         .checked_sub(from_ns)
         .filter(|_| to_ns < u64::MAX / 2)?;

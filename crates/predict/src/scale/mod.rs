@@ -1,9 +1,11 @@
-//! Slowdown of a bulk-synchronous program, whose ranks wait for the slowest one in each step.
+//! Slowdown of a bulk-synchronous parallel program: in each step, all ranks wait for the slowest
+//! rank.
 //!
-//! Each step needs the same CPU time of every rank. All ranks begin together, and the step ends
-//! with the slowest one. All CPUs of a host are taken at the same moment of the recording, so
-//! events that hit several of them stay together. Hosts are independent: each is at a random moment
-//! of its recording, and all moments are equally likely.
+//! Each step needs the same CPU time of every rank. All ranks begin a step together, and the step
+//! ends when the slowest rank ends. The model takes all CPUs of a host at the same moment of the
+//! recording. So an event that hits several CPUs of a host hits several ranks together. The hosts
+//! are independent: each is at a random moment of its recording, and all moments are equally
+//! likely.
 //!
 //! Sources: Petrini, Kerbyson and Pakin, "The case of the missing supercomputer performance",
 //! SC'03; Hoefler, Schneider and Lumsdaine, "Characterizing the influence of system noise on

@@ -1,24 +1,25 @@
-//! Placement of ranks on hosts.
+//! Placement of the ranks of a program on hosts.
 //!
-//! Ranks fill one host after the other, and on each host its CPUs in the order of their numbers. If
-//! there are more ranks than CPUs in all recordings, the hosts repeat, as additional hosts.
+//! Ranks fill one host after the other. Within a host they fill the CPUs in the order of the CPU
+//! numbers. If there are more ranks than recorded CPUs, the recorded hosts are used again as
+//! additional hosts.
 
 use std::collections::BTreeSet;
 
-/// A recorded host, and the number of its first CPUs that have ranks.
+/// Index of a recorded host, and the number of its CPUs that have ranks (its first CPUs).
 pub(super) type Part = (usize, usize);
 
-/// Placement of this number of ranks.
+/// Placement of a number of ranks.
 #[derive(Debug)]
 pub(super) struct Placement {
     pub(super) ranks: u64,
-    /// Hosts, by kind, with the number of each kind.
+    /// Kinds of hosts, each with the number of hosts of this kind.
     pub(super) hosts: Vec<(Part, f64)>,
 }
 
 impl Placement {
-    /// Places ranks on hosts with these numbers of CPUs. In phase, all hosts do at each moment what
-    /// the first one does.
+    /// Places ranks on hosts with these numbers of CPUs. If `in_phase` is true, all hosts do the
+    /// same as the first host at each moment.
     pub(super) fn new(ranks: u64, cpus: &[usize], in_phase: bool) -> Placement {
         let of_round: u64 = cpus.iter().map(|it| *it as u64).sum();
         let (rounds, mut left) = (ranks / of_round, ranks % of_round);
@@ -42,7 +43,8 @@ impl Placement {
         Placement { ranks, hosts }
     }
 
-    /// Returns the number of ranks that differ from one another: in phase, the ranks of one host.
+    /// Returns the number of ranks that can have different delays. If the hosts are in phase, these
+    /// are the ranks of one host.
     pub(super) fn own_ranks(&self) -> u64 {
         let ranks = self
             .hosts
@@ -51,7 +53,8 @@ impl Placement {
         (ranks.sum::<f64>() as u64).max(1)
     }
 
-    /// Returns this part of all hosts, and at least one host. A part of 1 or more is all hosts.
+    /// Returns a placement on this fraction of the hosts, but on at least one host. Fractions above
+    /// 1 count as 1.
     pub(super) fn part(&self, part: f64) -> Placement {
         let part = part.max(1.0 / self.count()).min(1.0);
         let hosts = self.hosts.iter().map(|(host, count)| (*host, count * part));
@@ -67,7 +70,7 @@ impl Placement {
     }
 }
 
-/// Returns all parts of hosts that have ranks in some placement.
+/// Returns all different kinds of hosts that these placements use.
 pub(super) fn parts(placements: &[Placement]) -> BTreeSet<Part> {
     let hosts = placements.iter().flat_map(|it| &it.hosts);
     hosts.map(|(part, _)| *part).collect()

@@ -1,4 +1,4 @@
-//! The prediction, from hosts and a program to a table by ranks.
+//! Predicts the slowdown of a program on recorded hosts, for several numbers of ranks.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -14,120 +14,126 @@ use crate::record::{CpuRecord, RecordCulprit};
 use crate::tail::Tail;
 use crate::taken::TakenTime;
 
-/// Least number of steps of all ranks in the recorded time. The longest delay of the ranks decides
-/// each step, and this number of steps shows how often each delay occurs. The coverage test checks
-/// the bands with this number.
+/// Minimum number of steps of all ranks together in the recorded time. The rank with the longest
+/// delay decides the duration of each step. This number of steps shows how often each delay occurs.
+/// The coverage test checks the bands with this number.
 const LEAST_STEPS: u64 = 100;
-/// Largest factor between the ends of a band. A wider band depends on a few gaps, and the next
-/// recording has others.
+/// Largest ratio of the upper to the lower end of a band. A wider band depends on a few gaps, and
+/// another recording would have different gaps.
 const WIDEST_BAND: f64 = 5.0;
-/// Part of an undisturbed step. A band that is no wider may have any factor.
+/// Width of a band as a fraction of an undisturbed step. A band that is not wider may exceed
+/// [`WIDEST_BAND`].
 const NARROW_BAND: f64 = 0.01;
 
-/// CPUs of one recording.
+/// CPUs of one recorded host.
 #[derive(Debug)]
 pub struct HostCpus<'a> {
-    /// Records of the CPUs, on one clock.
+    /// Records of the CPUs, all on the same clock.
     pub cpus: Vec<&'a CpuRecord>,
 }
 
-/// Operation that ends a step.
+/// Collective operation with which the ranks end a step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Collective {
-    /// Ideal barrier: all ranks go on when the last one has come.
+    /// Ideal barrier: all ranks continue when the last rank has arrived.
     Barrier,
-    /// Recursive doubling in rounds.
+    /// Allreduce by recursive doubling, in rounds.
     Allreduce {
         /// CPU time of a rank in each round, in nanoseconds; not 0.
         round_ns: u64,
     },
 }
 
-/// A bulk-synchronous program.
+/// A bulk-synchronous parallel program.
 #[derive(Debug, Clone, Copy)]
 pub struct BspProgram {
     /// CPU time of a rank in each step, in nanoseconds; not 0.
     pub step_ns: u64,
-    /// Operation that ends a step.
+    /// Operation with which the ranks end each step.
     pub collective: Collective,
-    /// Whether all hosts lose time at the same moments as the recorded host, which must then be the
-    /// only one.
+    /// Whether all hosts lose time at the same moments as the recorded host. If so, there must be
+    /// only one recorded host.
     pub in_phase: bool,
 }
 
-/// Whether the recordings support a prediction.
+/// Whether the recordings are sufficient for a prediction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Basis {
-    /// They do.
+    /// The recordings are sufficient.
     Recorded,
-    /// They do not.
+    /// The recordings are not sufficient.
     Nothing(WhyNot),
 }
 
-/// Reason why recordings do not support a prediction.
+/// Reason why the recordings are not sufficient for a prediction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum WhyNot {
-    /// The longest delays may have no variance: delays that were not recorded decide.
+    /// The distribution of the longest delays may have no variance. Then the mean depends on delays
+    /// that were not recorded.
     HeavyTail,
-    /// The recorded time has fewer than a hundred steps of this number of ranks.
+    /// The recorded time contains fewer than a hundred steps of this number of ranks.
     FewSteps,
-    /// A few gaps make most of the delay, and the next recording has others.
+    /// A few gaps cause most of the delay, and another recording would have different gaps.
     FewGaps,
 }
 
-/// Prediction for one number of ranks. All times are means of a step, in nanoseconds.
+/// Prediction for one number of ranks. Durations are the mean of a step, in nanoseconds.
 #[derive(Debug, Clone, PartialEq)]
 pub struct AtScale {
     /// Number of ranks.
     pub ranks: u64,
     /// Number of hosts.
     pub hosts: u64,
-    /// Length of an undisturbed step.
+    /// Duration of an undisturbed step, in nanoseconds.
     pub undisturbed_ns: f64,
-    /// Predicted length of a step; `None` if the recordings do not support a prediction.
+    /// Predicted duration of a step, in nanoseconds; `None` if the recordings are not sufficient.
     pub step_ns: Option<f64>,
-    /// Bounds that contain the true length in 90 of 100 recordings; `None` without a prediction, or
-    /// if the run is too short for blocks.
+    /// Lower and upper bound, in nanoseconds, that contain the true mean in 90 of 100 recordings;
+    /// `None` without a prediction, or if the run is too short for blocks.
     pub band_ns: Option<(f64, f64)>,
-    /// Lower bound if there is no prediction: the true length is above it in 95 of 100 recordings.
-    /// `None` if the run is too short for blocks.
+    /// Lower bound if there is no prediction, in nanoseconds: the true mean is above it in 95 of
+    /// 100 recordings. `None` if the run is too short for blocks.
     pub at_least_ns: Option<f64>,
-    /// Length of a step if no gaps other than the recorded ones ever come. A simulator finds this
-    /// length with the same gaps.
+    /// Duration of a step if no gaps other than the recorded gaps ever occur, in nanoseconds. A
+    /// simulation with the recorded gaps finds this duration.
     pub of_recorded_gaps_ns: f64,
-    /// Whether the recordings support a prediction.
+    /// Whether the recordings are sufficient for a prediction.
     pub basis: Basis,
-    /// Least and largest length with a barrier, however the hosts depend on one another; `None` for
-    /// an allreduce, and without a prediction.
+    /// Smallest and largest duration of a step with a barrier, in nanoseconds, for any dependence
+    /// between the hosts; `None` for an allreduce, and without a prediction.
     pub bounds_ns: Option<(f64, f64)>,
-    /// Length of a step without each of the suspects, in their order, for the recorded gaps.
+    /// For each suspect, the duration of a step without the suspect's time, in nanoseconds. It is
+    /// computed from the recorded gaps, in the order of [`Prediction::suspects`].
     pub without_ns: Vec<f64>,
 }
 
-/// A prediction.
+/// Predictions for a program on recorded hosts.
 #[derive(Debug, Clone)]
 pub struct Prediction {
-    /// Predictions, one for each requested number of ranks.
+    /// One prediction for each requested number of ranks.
     pub scales: Vec<AtScale>,
-    /// Suspects that were tried.
+    /// Culprits for which the computation was repeated without their time.
     pub suspects: Vec<Suspect>,
-    /// Number of recorded hosts with ranks on all of their CPUs. The prediction rests on these.
+    /// Number of recorded hosts with ranks on all of their CPUs. The prediction is based on these
+    /// hosts.
     pub measured_hosts: usize,
-    /// Total number of consecutive steps on these hosts.
+    /// Number of consecutive steps that fit in the recordings of these hosts, in total.
     pub host_steps: u64,
-    /// Most ranks that the recordings can support, if steps are hardly longer than undisturbed;
-    /// `None` for any number.
+    /// Largest number of ranks for which the recordings are sufficient, if steps are hardly longer
+    /// than undisturbed steps; `None` if they are sufficient for any number.
     pub carried_ranks: Option<u64>,
-    /// Tail that was fitted to the longest delays; `None` if there are too few, or all are equal.
+    /// Tail that was fitted to the longest delays; `None` if there are too few delays, or all are
+    /// equal.
     pub tail: Option<Tail>,
     /// Longest delay of any step on any host, in nanoseconds.
     pub longest_ns: u64,
 }
 
-/// Measurements of all parts of hosts that have ranks: of a step, and of a round.
+/// Delays of all kinds of hosts that have ranks. The first value is for a step; the second is for a
+/// round of an allreduce, if there is one.
 type Parts = BTreeMap<Part, (Measured, Option<Measured>)>;
 
-/// Predicts the slowdown. `None` if no step ends in the run of a host.
+/// Predicts the slowdown of a program. Returns `None` if no step ends in the run of some host.
 pub fn predict(hosts: &[HostCpus<'_>], program: &BspProgram, ranks: &[u64]) -> Option<Prediction> {
     let cpus: Vec<usize> = hosts.iter().map(|host| host.cpus.len()).collect();
     let placements = ranks.iter();
@@ -142,7 +148,8 @@ pub fn predict(hosts: &[HostCpus<'_>], program: &BspProgram, ranks: &[u64]) -> O
     let whole = whole.filter(|((host, used), _)| *used == cpus[*host]);
     let whole: Vec<(&Part, &Measured)> = whole.map(|(part, (it, _))| (part, it)).collect();
     let host_steps = whole.iter().map(|(_, it)| it.steps).sum();
-    // Each host is used equally often, so the host with the fewest steps decides.
+    // Each host is used equally often, so the host with the fewest steps limits the number of
+    // ranks.
     let rounds = whole.iter().map(|(_, it)| it.steps).min().unwrap_or(0);
     let of_round: u64 = whole.iter().map(|((_, used), _)| *used as u64).sum();
     let carried_ranks = rounds.saturating_mul(of_round) / LEAST_STEPS;
@@ -184,7 +191,8 @@ pub fn predict(hosts: &[HostCpus<'_>], program: &BspProgram, ranks: &[u64]) -> O
     })
 }
 
-/// Whether a step, and a round of its collective, begins and ends in the run of this host.
+/// Returns whether at least one step of the program, and one round of its allreduce, fits in the
+/// run of this host.
 pub fn has_a_step(host: &HostCpus<'_>, program: &BspProgram) -> bool {
     let taken: Vec<TakenTime<'_>> = host.cpus.iter().map(|record| record.taken()).collect();
     let has = |step_ns| measure(&taken, step_ns, false).is_some();
@@ -195,7 +203,8 @@ pub fn has_a_step(host: &HostCpus<'_>, program: &BspProgram) -> bool {
         }
 }
 
-/// Measures all parts of hosts, with all taken time, or as if one culprit had taken nothing.
+/// Measures the delays of all kinds of hosts. If `without` is given, this culprit counts as if it
+/// had taken nothing.
 fn measure_all(
     hosts: &[HostCpus<'_>],
     program: &BspProgram,
@@ -203,9 +212,9 @@ fn measure_all(
     without: Option<&RecordCulprit>,
 ) -> Option<Parts> {
     let mut parts = parts(placements);
-    // The number of steps is needed for a whole host.
+    // The number of steps of the first host is needed with ranks on all of its CPUs.
     parts.insert((0, hosts[0].cpus.len()));
-    // The blocks of a thousand hosts would take gigabytes, and are not used.
+    // Blocks are not used if there are many hosts. For a thousand hosts they would need gigabytes.
     let few = placements.iter().filter(|it| it.hosts.len() < MANY_HOSTS);
     let few = few.flat_map(|it| it.hosts.iter().map(|(part, _)| *part));
     let in_blocks: BTreeSet<Part> = few.filter(|_| without.is_none()).collect();
@@ -237,7 +246,7 @@ fn slowest(measured: &Parts, placement: &Placement) -> (Slowest, Begins) {
     Slowest::of(&hosts.collect::<Vec<_>>(), placement.own_ranks())
 }
 
-/// Returns the delay of a host in a round of an allreduce; `None` if there are no rounds.
+/// Returns the delay of a host in a round of an allreduce; `None` if the operation is a barrier.
 fn round(measured: &Parts, placement: &Placement, begins: &Begins) -> Option<Slowest> {
     let hosts = placement.count();
     let rounds = placement.hosts.iter().map(|(part, count)| {
@@ -248,7 +257,8 @@ fn round(measured: &Parts, placement: &Placement, begins: &Begins) -> Option<Slo
     Some(Slowest::of_layers(rounds?.into_iter()))
 }
 
-/// Returns the mean delay, in nanoseconds, if the slowest host ends the step like this.
+/// Returns the mean delay of the program's step, in nanoseconds, from the delay of the slowest host
+/// in the computation and of one host in a round.
 fn delay_ns(placement: &Placement, step: &Slowest, round: Option<&Slowest>) -> f64 {
     let hosts = placement.count();
     round.map_or_else(
@@ -257,17 +267,17 @@ fn delay_ns(placement: &Placement, step: &Slowest, round: Option<&Slowest>) -> f
     )
 }
 
-/// Facts that limit the ranks for which recordings can support a prediction.
+/// Facts that limit the number of ranks for which the recordings are sufficient.
 struct Limits {
-    /// Whether delays may have no variance.
+    /// Whether the distribution of delays may have no variance.
     is_heavy: bool,
-    /// Length of all hosts' recordings together, in nanoseconds.
+    /// Total duration of the recordings of all hosts, in nanoseconds.
     recorded_ns: f64,
 }
 
 impl Limits {
-    /// Returns why steps of this length on this number of hosts cannot be predicted; `None` if they
-    /// can, provided that the band is narrow enough.
+    /// Returns why steps of this duration on this number of hosts cannot be predicted. `None` means
+    /// that the prediction only depends on the width of the band.
     fn why_not(&self, hosts: f64, step_ns: f64) -> Option<WhyNot> {
         match self.is_heavy {
             true => Some(WhyNot::HeavyTail),
@@ -275,26 +285,27 @@ impl Limits {
         }
     }
 
-    /// Returns the part of this number of hosts that the recordings support with steps of this
-    /// length; more than 1 if they support more hosts.
+    /// Returns the fraction of this number of hosts for which the recordings are sufficient, with
+    /// steps of this duration. It is more than 1 if they are sufficient for more hosts.
     fn supported_part(&self, hosts: f64, step_ns: f64) -> f64 {
-        // While a step lasts, each host has the gaps of that time.
+        // While a step lasts, the gaps of that time occur on each host.
         self.recorded_ns / (hosts * step_ns * LEAST_STEPS as f64)
     }
 }
 
-/// Whether a few gaps make most of the delay.
+/// Returns whether a few gaps cause most of the delay.
 fn is_of_few_gaps(band: &Band, undisturbed_ns: f64) -> bool {
     band.high_ns > WIDEST_BAND * band.low_ns
         && band.high_ns - band.low_ns > NARROW_BAND * undisturbed_ns
 }
 
-/// Returns the band of a barrier for as many of these hosts as the recordings support; `None` if the
-/// recorded time has no groups, or there is no delay.
+/// Returns the band of the delay with a barrier, for as many of these hosts as the recordings
+/// support. Returns `None` if the recorded time has no groups, or there is no delay.
 ///
-/// Its lower end is a lower bound for all hosts: no rank goes on before the slowest rank has ended
-/// the step, however long rounds take, and more hosts are never faster. Beyond the supported number
-/// of hosts, the jackknife would take the few longest gaps of the recording for those of the world.
+/// The lower end of this band is a lower bound for all hosts and all operations. No rank continues
+/// before the slowest rank has ended the step, however long the rounds take, and more hosts are
+/// never faster. For more hosts than supported, the jackknife would wrongly assume that no gap is
+/// longer than the longest recorded gaps.
 fn least_barrier(
     measured: &Parts,
     placement: &Placement,

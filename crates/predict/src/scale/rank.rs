@@ -1,44 +1,48 @@
-//! Delay of one rank, as the moment moves at which its step begins.
+//! Delay of one rank as a function of the moment at which its step begins.
 //!
-//! A step that needs W of its CPU and begins at t ends when the CPU has left W since t. Move t on.
-//! In free time the end moves with it, and jumps over a gap that it meets. While t is in a gap, the
-//! end stays. So the delay (the time that the step takes beyond W) is constant, jumps up, or falls
-//! by a nanosecond each nanosecond.
+//! A step needs the CPU time W. If the step begins at t, it ends when the CPU has left W to the
+//! rank since t. The delay is the duration of the step minus W. As t grows:
 //!
-//! A step may begin if it would end in the run without any gap. Gaps after the run are unknown. If
-//! the end of the run cuts a step, it counts with the delay that it had by then.
+//! - In free time, the end of the step grows with t, so the delay is constant.
+//! - When the end of the step meets another gap, the end jumps over the gap, so the delay jumps up.
+//! - While t is in a gap, the end stays, so the delay falls by one nanosecond each nanosecond.
+//!
+//! A step may begin at t if an undisturbed step would end before the end of the run. Gaps after the
+//! run are unknown. If a step does not end in the run, its delay is the delay up to the end of the
+//! run.
 
 use crate::taken::TakenTime;
 
-/// Moment after the end of any run.
+/// A time that is later than the end of any run.
 const NEVER_NS: u64 = u64::MAX / 2;
 
-/// Rank on its CPU, at a moment at which a step may begin.
+/// A rank on its CPU at a moment at which a step may begin.
 #[derive(Debug)]
 pub(super) struct Rank<'a> {
     begins_ns: &'a [u64],
     taken_ns: &'a [u64],
     to_ns: u64,
     step_ns: u64,
-    /// Moment, CLOCK_MONOTONIC in nanoseconds.
+    /// The moment, CLOCK_MONOTONIC in nanoseconds.
     now_ns: u64,
-    /// Time that the CPU has left to its rank until then.
+    /// Time that the CPU has left to the rank up to this moment, in nanoseconds.
     left_ns: u64,
-    /// Index of the gap that contains the moment, or of the next gap.
+    /// Index of the gap that contains the moment; outside of gaps, the index of the next gap.
     next: usize,
-    /// Whether this gap contains the moment.
+    /// Whether the gap at `next` contains the moment.
     is_inside: bool,
-    /// Index of the first gap that the step does not meet, and the time that the CPU leaves until
-    /// that gap begins.
+    /// Index of the first gap after the end of the step. `left_until_beyond_ns` is the time that
+    /// the CPU leaves to the rank up to the begin of this gap.
     beyond: usize,
     left_until_beyond_ns: u64,
-    /// Time taken by the gaps that the step meets. A gap in which the step begins counts in full.
+    /// Total time that gaps during the step take, in nanoseconds. A gap in which the step begins
+    /// counts in full.
     met_ns: u64,
 }
 
 impl<'a> Rank<'a> {
-    /// Starts with steps of this length. The first one begins at `from_ns`, which is not before the
-    /// run.
+    /// Returns a rank whose first step begins at `from_ns`, which must not be before the run. Each
+    /// step needs `step_ns` of CPU time.
     pub(super) fn new(taken: &'a TakenTime<'a>, step_ns: u64, from_ns: u64) -> Rank<'a> {
         let mut rank = Rank {
             begins_ns: taken.begins_ns,
@@ -61,7 +65,7 @@ impl<'a> Rank<'a> {
         rank
     }
 
-    /// Returns the begin of a gap; after the last gap a moment after the run.
+    /// Returns the begin of this gap; for the index after the last gap, a time after the run.
     fn begin_ns(&self, gap: usize) -> u64 {
         self.begins_ns.get(gap).copied().unwrap_or(NEVER_NS)
     }
@@ -71,7 +75,7 @@ impl<'a> Rank<'a> {
         self.begins_ns[self.next] + self.taken_ns[self.next]
     }
 
-    /// Returns the moment at which the delay begins to change in another way; `None` if an
+    /// Returns the next moment at which the delay may begin to follow another rule; `None` if an
     /// undisturbed step would end after the run.
     pub(super) fn change_ns(&self) -> Option<u64> {
         let last_ns = self.to_ns.checked_sub(self.step_ns)?;
@@ -85,7 +89,7 @@ impl<'a> Rank<'a> {
         (self.now_ns < last_ns).then_some(change_ns.min(last_ns))
     }
 
-    /// Moves to a later moment, at most to the next change.
+    /// Moves to a later moment, which is not after the next change.
     pub(super) fn move_to(&mut self, moment_ns: u64) {
         let passed_ns = moment_ns - self.now_ns;
         self.now_ns = moment_ns;
@@ -100,14 +104,14 @@ impl<'a> Rank<'a> {
         self.arrive();
     }
 
-    /// Updates the state at a moment at which something may change.
+    /// Updates the state after a move to another moment.
     fn arrive(&mut self) {
         while self.taken_ns.get(self.next) == Some(&0) {
             self.next += 1;
         }
         self.is_inside = self.begins_ns.get(self.next) == Some(&self.now_ns);
-        // The step meets a gap that begins before the step has had all of its time. In free time
-        // this includes a gap that begins exactly then.
+        // A gap is part of the step if it begins before the step has had all of its CPU time. In
+        // free time, a gap that begins exactly at the end of the step is also part of the step.
         let had_ns = self.left_ns + self.step_ns + u64::from(!self.is_inside);
         while self.left_until_beyond_ns < had_ns {
             let taken_ns = self.taken_ns[self.beyond];
@@ -126,7 +130,7 @@ impl<'a> Rank<'a> {
         }
     }
 
-    /// Returns the begin of the gap that contains the moment; `None` if there is none.
+    /// Returns the begin of the gap that contains the moment; `None` outside of gaps.
     pub(super) fn in_gap_since_ns(&self) -> Option<u64> {
         self.is_inside.then(|| self.begins_ns[self.next])
     }

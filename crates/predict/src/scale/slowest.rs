@@ -1,52 +1,56 @@
 //! Delay of the slowest of many hosts.
 //!
-//! The probability that all independent hosts are no later than x is the product of their
-//! probabilities. So any number of hosts costs as much as one.
+//! For independent hosts, the probability that the delay of every host is at most x is a product.
+//! Its factors are the probabilities for the single hosts. So the computation takes as long for any
+//! number of hosts as for one host.
 //!
-//! A step begins when the slowest rank of the step before has ended. Ranks wait for gaps that began
-//! while their rank was at work, so no step begins in such a gap. A step may begin in a gap that
-//! began while its rank waited for others, and that is younger than that wait. So the delay of a
-//! step depends on the waits in the step before. These waits are the states of a Markov chain, and
-//! the result is the mean of this chain.
+//! A step begins when the slowest rank has ended the previous step. A gap that began while its rank
+//! computed is over when the step begins, because the other ranks have waited for this rank. But a
+//! gap may have begun while its rank waited for the others, and a step may begin in such a gap. The
+//! gap is then younger than the wait of its rank. So the delay in a step depends on the waits in
+//! the previous step. The waits are the states of a Markov chain, and the result is the mean of
+//! this chain.
 
 use super::delays::{Delays, Layer, next_age_ns};
 use super::grid::cell_of;
 
-/// Largest change of a state's probability in one step at which the chain counts as stationary.
+/// Largest change of a state's probability in one iteration at which the chain counts as
+/// stationary.
 const STILL: f64 = 1e-9;
 const STEPS_AT_MOST: usize = 10_000;
 
-/// Hosts of one kind.
+/// Hosts with the same distribution of delays.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Hosts<'a> {
     pub(super) delays: &'a Delays,
     pub(super) count: f64,
 }
 
-/// Distribution of the delay of the slowest rank.
+/// Distribution of the delay of the slowest host.
 #[derive(Debug, Clone)]
 pub(super) struct Slowest {
-    /// For each cell of the grid, the logarithm of the probability that the slowest host is in this
-    /// cell or below.
+    /// For each cell of the grid, the logarithm of the probability that the delay of the slowest
+    /// host is in this cell or a lower cell.
     log_below: Vec<f64>,
     /// Mean delay in each cell, in nanoseconds.
     means_ns: Vec<f64>,
 }
 
-/// Moments at which steps begin: the probability of a wait of each length in the step before.
+/// Distribution of the moments at which steps begin. It is given by the probability of each wait in
+/// the previous step.
 #[derive(Debug)]
 pub(super) struct Begins {
     waits: Vec<f64>,
 }
 
 impl Begins {
-    /// Returns the delays of a step on this host, as often as they occur.
+    /// Returns the distribution of a host's delay in a step that begins at these moments.
     pub(super) fn of(&self, delays: &Delays) -> Layer {
         delays.weighted(&self.weights(delays))
     }
 
-    /// Returns how often the moments of each layer of a host occur. A wait excludes a part of the
-    /// moments, and the others then occur more often.
+    /// Returns the weight of each layer of a host's moments. A step cannot begin at some moments
+    /// after a given wait, so the remaining moments get a higher weight.
     pub(super) fn weights(&self, delays: &Delays) -> Vec<f64> {
         let mut met = vec![0.0; delays.layers.len()];
         for (wait, chance) in self.waits.iter().enumerate() {
@@ -62,12 +66,13 @@ impl Begins {
 }
 
 impl Slowest {
-    /// Computes the delay of the slowest of these hosts with this number of ranks, and the moments
-    /// at which steps begin.
+    /// Returns the delay of the slowest of these hosts, and the moments at which steps begin.
+    /// `ranks` is the number of all ranks on these hosts.
     pub(super) fn of(hosts: &[Hosts<'_>], ranks: u64) -> (Slowest, Begins) {
         let layers = hosts.iter().map(|it| it.delays.layers.len()).max();
         let layers = layers.unwrap_or(0);
-        // One state for each wait; the lengths of waits are those of the layers.
+        // The chain has one state for each wait. The ranges of waits equal the age ranges of the
+        // layers.
         let states = (0..layers.max(1)).map(|wait| {
             let hosts = hosts.iter().map(|it| {
                 let (weights, _) = met_after(it.delays, wait);
@@ -103,7 +108,8 @@ impl Slowest {
         })
     }
 
-    /// Computes the delay of the slowest of these hosts; each kind comes with its number.
+    /// Returns the delay of the slowest of these hosts. Each entry is a kind of host and the number
+    /// of hosts of this kind.
     pub(super) fn of_layers(hosts: impl Iterator<Item = (Layer, f64)>) -> Slowest {
         let mut log_below: Vec<f64> = Vec::new();
         let mut pooled = Layer::default();
@@ -112,7 +118,7 @@ impl Slowest {
             if log_below.len() < above.len() {
                 log_below.resize(above.len(), 0.0);
             }
-            // A host is never above its last cell.
+            // The delay of a host is never above its last cell.
             for (log_below, above) in log_below.iter_mut().zip(above.iter().skip(1)) {
                 *log_below += count * (-above).ln_1p();
             }
@@ -134,7 +140,8 @@ impl Slowest {
         self.cells().map(|(mean_ns, chance)| mean_ns * chance).sum()
     }
 
-    /// Returns the delay of one of this number of equal hosts.
+    /// Returns the delay of one host, if this value is the delay of the slowest of `hosts` equal
+    /// hosts.
     pub(super) fn one_of(&self, hosts: f64) -> Slowest {
         let log_below = self.log_below.iter().map(|it| it / hosts);
         Slowest {
@@ -143,16 +150,16 @@ impl Slowest {
         }
     }
 
-    /// Returns the probability that it is in this cell or below.
+    /// Returns the probability that the delay is in this cell or a lower cell.
     fn below(&self, cell: usize) -> f64 {
         self.log_below.get(cell).map_or(1.0, |it| it.exp())
     }
 
-    /// Returns the probability that it is later than this, if it is the slowest of this part of all
-    /// ranks.
+    /// Returns the probability that the slowest of a fraction `part` of all ranks has a longer
+    /// delay than `ns`.
     fn is_later_than(&self, ns: u64, part: f64) -> f64 {
         let log_below = self.log_below.get(cell_of(ns)).copied().unwrap_or(0.0);
-        // Without other ranks it is never later.
+        // Without other ranks, no delay is longer.
         if part > 0.0 {
             -(part * log_below).exp_m1()
         } else {
@@ -161,9 +168,9 @@ impl Slowest {
     }
 }
 
-/// Returns how often moments of each layer of a host occur after a wait, and their number. If some
-/// CPU of a host is always in a gap, a short wait leaves no moment. Its step then begins after the
-/// shortest wait that leaves any.
+/// Returns the weight of each layer of a host's moments after a wait, and the weighted number of
+/// all moments. If some CPU of the host is always in a gap, no moments remain after a short wait.
+/// Then the result is for the shortest longer wait after which moments remain.
 fn met_after(delays: &Delays, wait: usize) -> (Vec<f64>, f64) {
     let layers = delays.layers.len();
     let sizes = delays.layers.iter().map(|it| it.moments_ns.iter().sum());
@@ -179,9 +186,9 @@ fn met_after(delays: &Delays, wait: usize) -> (Vec<f64>, f64) {
         .unwrap_or_else(|| after(wait))
 }
 
-/// Returns how often a step begins at a moment of this layer after a wait. The wait is as long as
-/// the ages of the layer after `wait`. So gaps of layers up to `wait` are younger than the wait,
-/// and half of the gaps of the next layer are.
+/// Returns the weight of moments of this layer after a wait. The range of the wait equals the age
+/// range of the layer `wait + 1`. So gaps of all layers up to `wait` are younger than the wait, and
+/// half of the gaps of the layer `wait + 1` are.
 fn weight(layer: usize, wait: usize) -> f64 {
     match layer {
         0 => 1.0,
@@ -191,8 +198,8 @@ fn weight(layer: usize, wait: usize) -> f64 {
     }
 }
 
-/// Returns the probability of each state of the chain in the long run. From each state the next
-/// wait is a wait for the others, which are this part of all ranks.
+/// Returns the stationary probability of each state of the chain. In each state, the next wait of a
+/// rank is the delay of the other ranks; `others` is their fraction of all ranks.
 fn at_rest(states: &[Slowest], others: f64) -> Vec<f64> {
     let next = states.iter().map(|state| {
         let longer = |wait: usize| match wait {

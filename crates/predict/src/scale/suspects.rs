@@ -1,27 +1,27 @@
-//! Suspects: culprits for which the prediction is repeated as if they had taken nothing.
+//! Suspects: culprits for which the prediction is repeated without their time.
 
 use std::collections::HashMap;
 
 use crate::record::{CpuRecord, RecordCulprit};
 
-/// Number of suspects that took most in all, and of those that took most in one gap.
+/// Number of suspects to choose by total time, and number to choose by the time in one gap.
 const OF_EACH: usize = 3;
 
-/// Culprit on some host.
+/// A culprit on one or more hosts, and its time.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Suspect {
-    /// Culprit; a thread without its number, which differs between hosts.
+    /// The culprit. A thread has no number here, because the number differs between hosts.
     pub culprit: RecordCulprit,
-    /// Total time, in nanoseconds.
+    /// Total time that the culprit took, in nanoseconds.
     pub total_ns: u64,
-    /// Most time in one gap, in nanoseconds.
+    /// Largest time that the culprit took in one gap, in nanoseconds.
     pub most_ns: u64,
-    /// Number of gaps in which they had part.
+    /// Number of gaps in which the culprit took time.
     pub gaps: u64,
 }
 
-/// Returns the culprits that took most in all, and those that took most in one gap. A rare long gap
-/// takes little in all, but many ranks wait for it.
+/// Returns the culprits with the largest total time, and the culprits with the largest time in one
+/// gap. A rare long gap adds little to the total, but many ranks wait for it.
 pub(super) fn of<'a>(records: impl Iterator<Item = &'a CpuRecord>) -> Vec<Suspect> {
     let mut all: HashMap<RecordCulprit, Suspect> = HashMap::new();
     for record in records {

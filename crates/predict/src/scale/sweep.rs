@@ -1,27 +1,29 @@
-//! Delay of a host, over all moments at which its step may begin: exact, in one pass over the gaps
-//! of its CPUs.
+//! Delay of a host at all moments at which a step may begin. The result is exact. One pass over the
+//! gaps of the host's CPUs is enough.
 
 use super::rank::Rank;
 use super::tournament::Tournament;
 use crate::taken::TakenTime;
 
-/// Consecutive moments at which the delay of a host's slowest rank follows one rule.
+/// Consecutive moments, one per nanosecond, at which the delay of the host's slowest rank is
+/// constant or falls steadily.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Piece {
     /// First moment, CLOCK_MONOTONIC in nanoseconds.
     pub(super) begin_ns: u64,
-    /// Number of moments, in nanoseconds.
+    /// Number of moments, which is the duration of the piece in nanoseconds.
     pub(super) length_ns: u64,
     /// Delay of a step that begins at the first moment, in nanoseconds.
     pub(super) delay_ns: u64,
-    /// Whether the delay falls by a nanosecond each nanosecond; otherwise it is constant.
+    /// Whether the delay falls by one nanosecond each nanosecond. If not, the delay is constant.
     pub(super) falls: bool,
-    /// Begin of the oldest gap that contains these moments.
+    /// Begin of the oldest gap that contains these moments, in nanoseconds; `None` if no gap does.
     pub(super) in_gap_since_ns: Option<u64>,
 }
 
 impl Piece {
-    /// Returns its moments before this one, and those from this one on.
+    /// Splits the piece. Returns the moments before `moment_ns`, and the moments from `moment_ns`
+    /// on.
     pub(super) fn cut(self, moment_ns: u64) -> (Option<Piece>, Option<Piece>) {
         let end_ns = self.begin_ns + self.length_ns;
         let cut_ns = moment_ns.clamp(self.begin_ns, end_ns);
@@ -39,8 +41,8 @@ impl Piece {
         (some(before), some(after))
     }
 
-    /// Returns the delay of a step that begins at this moment, which is one of the piece's moments
-    /// or the next one.
+    /// Returns the delay of a step that begins at `moment_ns`, in nanoseconds. `moment_ns` must be
+    /// a moment of the piece, or the first moment after the piece.
     pub(super) fn delay_at_ns(&self, moment_ns: u64) -> u64 {
         match self.falls {
             true => self.delay_ns - (moment_ns - self.begin_ns),
@@ -49,22 +51,23 @@ impl Piece {
     }
 }
 
-/// State of all ranks of a host during the pass.
+/// State of all ranks of a host during a pass over the gaps.
 #[derive(Debug)]
 struct Sweep<'a> {
     ranks: Vec<Rank<'a>>,
-    /// Next change of each rank, counted back from the end of time.
+    /// Next change of each rank, as `u64::MAX` minus the moment.
     changes: Tournament,
-    /// Delays of the ranks whose CPU is free.
+    /// Delay of each rank whose CPU is free; 0 for other ranks.
     constant: Tournament,
-    /// For each rank whose CPU is in a gap: the moment at which its delay would have fallen to 0.
+    /// For each rank whose CPU is in a gap, the moment at which the falling delay would reach 0; 0
+    /// for other ranks.
     falling: Tournament,
-    /// Begin of the gap of each rank, counted back from the end of time.
+    /// Begin of the gap that each rank is in, as `u64::MAX` minus the moment; 0 for other ranks.
     since: Tournament,
 }
 
-/// Reports in order all moments at which a step of this length may begin: without gaps it would end
-/// in the runs of all these CPUs.
+/// Passes all moments at which a step may begin to `on_piece`, in ascending order. At each of these
+/// moments, an undisturbed step would end within the runs of all CPUs.
 pub(super) fn sweep(cpus: &[TakenTime<'_>], step_ns: u64, mut on_piece: impl FnMut(Piece)) {
     let Some(mut now_ns) = cpus.iter().map(|taken| taken.from_ns).max() else {
         return;
@@ -99,7 +102,8 @@ pub(super) fn sweep(cpus: &[TakenTime<'_>], step_ns: u64, mut on_piece: impl FnM
 }
 
 impl Sweep<'_> {
-    /// Updates the state of this rank; `false` if an undisturbed step would end after the run.
+    /// Updates the state of this rank. Returns `false` if an undisturbed step would end after the
+    /// run.
     fn look_at(&mut self, place: usize, now_ns: u64) -> bool {
         let rank = &self.ranks[place];
         let Some(change_ns) = rank.change_ns() else {
@@ -117,8 +121,9 @@ impl Sweep<'_> {
         true
     }
 
-    /// Reports the moments until the next change. The slowest rank may first be one in a gap, and
-    /// then one that is not.
+    /// Passes the moments until the next change to `on_piece`. First, a rank in a gap may be the
+    /// slowest, and its delay falls. After that, a rank outside of gaps is the slowest, and its
+    /// delay is constant.
     fn pieces(&self, from_ns: u64, to_ns: u64, on_piece: &mut impl FnMut(Piece)) {
         let constant_ns = self.constant.best();
         let falling_ns = self.falling.best().saturating_sub(from_ns);
@@ -170,8 +175,9 @@ mod tests {
         record
     }
 
-    /// Computes the delay by stepping through half nanoseconds, until the rank has had the CPU for
-    /// its step. Nothing is taken after the run. `None` if an undisturbed step would end there.
+    /// Computes the delay in half nanoseconds, one by one, until the rank has had the CPU for its
+    /// step. No time is taken after the run. Returns `None` if an undisturbed step would end after
+    /// the run.
     fn naive_delay_in_halves(
         taken: &TakenTime<'_>,
         begin_in_halves: u64,
@@ -195,7 +201,8 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig { cases: 300, failure_persistence: None, ..ProptestConfig::default() })]
 
-        /// Compares the middle of each nanosecond, where nothing changes.
+        /// Compares the delays in the middle of each nanosecond, where the delay never changes its
+        /// rule.
         #[test]
         fn the_slowest_rank_is_as_late_as_walking_finds(
             cpus in proptest::collection::vec(

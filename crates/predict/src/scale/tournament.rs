@@ -1,15 +1,16 @@
-//! Greatest of some values, of which one after the other changes.
+//! Largest of several values that change one by one.
 
-/// Tree of winners. A change takes as many steps as the number of values has doublings.
+/// Tree in which each node has the larger value of its two children. The cost of a change grows
+/// with the logarithm of the number of values.
 #[derive(Debug)]
 pub(super) struct Tournament {
-    /// The root is at index 1, and the values begin at `first`.
+    /// Nodes of the tree. The root is at index 1, and the values begin at index `first`.
     winners: Vec<u64>,
     first: usize,
 }
 
 impl Tournament {
-    /// Returns a tree of this number of zeros.
+    /// Returns a tree with this number of values, all 0.
     pub(super) fn new(count: usize) -> Tournament {
         let first = count.next_power_of_two();
         Tournament {
@@ -18,7 +19,7 @@ impl Tournament {
         }
     }
 
-    /// Changes a value.
+    /// Changes the value at this index.
     pub(super) fn set(&mut self, place: usize, value: u64) {
         let mut at = self.first + place;
         self.winners[at] = value;
@@ -32,12 +33,12 @@ impl Tournament {
         }
     }
 
-    /// Returns the greatest value.
+    /// Returns the largest value.
     pub(super) fn best(&self) -> u64 {
         self.winners[1]
     }
 
-    /// Returns the index of the greatest value; of equal values the first.
+    /// Returns the index of the largest value; if several values are equal, the smallest index.
     pub(super) fn winner(&self) -> usize {
         let mut at = 1;
         while at < self.first {

@@ -1,22 +1,23 @@
-//! Shortest unseen gap that would break a task.
+//! Shortest additional gap that would make a task miss its deadline.
 
 use response_time_analysis::supply::SupplyBound;
 
 use super::response;
 use super::task::{PeriodicTask, ScheduleOrder};
 
-/// Gap in addition to all seen gaps.
+/// A gap in addition to all observed gaps.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct BreakdownGap {
-    /// Length in nanoseconds; with a shorter gap no job is late.
+    /// Length of the gap, in nanoseconds. With any shorter additional gap, no job misses its
+    /// deadline.
     pub ns: u64,
-    /// Whether the effect of a longer gap is unknown, because the recording is too short for it.
+    /// Whether the effect of longer gaps is unknown, because the recording is too short.
     pub is_at_least: bool,
 }
 
-/// Returns the shortest additional gap with which a job of this task may miss its deadline; `None`
-/// if it may without one. A gap takes no more than its length from any window, so it counts as a
-/// blocking of that length.
+/// Returns the shortest additional gap with which a job of this task may miss its deadline. Returns
+/// `None` if a job may miss its deadline without an additional gap. A gap takes at most its length
+/// from any window, so the analysis treats the gap as a blocking of that length.
 pub fn breakdown_gap(
     policy: ScheduleOrder,
     tasks: &[PeriodicTask],
@@ -35,7 +36,7 @@ pub fn breakdown_gap(
     if !holds(0) {
         return None;
     }
-    // A job that waits for its whole deadline is late.
+    // A job that waits as long as its whole deadline is late.
     let (mut holds_ns, mut breaks_ns) = (0, deadline_ns);
     while breaks_ns - holds_ns > 1 {
         let middle_ns = holds_ns + (breaks_ns - holds_ns) / 2;

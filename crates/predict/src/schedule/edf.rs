@@ -1,4 +1,4 @@
-//! Earliest deadline first.
+//! Analysis of tasks that run by the earliest deadline first.
 
 use std::collections::BTreeSet;
 
@@ -10,7 +10,7 @@ use response_time_analysis::time::{Duration, Offset, Service};
 use super::offsets::{done_after, longest, refuse_many};
 use super::task::PeriodicTask;
 
-/// Returns the bound and the busy window, as [`super::response`] does.
+/// Returns the bound of the response time, and the longest busy window; see [`super::response`].
 pub(super) fn response(
     tasks: &[PeriodicTask],
     of: usize,
@@ -29,7 +29,8 @@ pub(super) fn response(
     let own = task.demand();
     let tail = task.tail_cost();
     let bounds = offsets(tasks, of, busy).into_iter().map(|arrival| {
-        // Deadlines are compared with the deadline of a job that arrives at this offset.
+        // Deadlines of other jobs are compared with the deadline of a job that arrives at this
+        // offset.
         let last = arrival.closed_since_time_zero() + task.deadline();
         let jobs = own.service_needed(arrival.closed_since_time_zero()) - tail;
         let blocked = blocking + blocked_at(tasks, task, arrival);
@@ -45,8 +46,8 @@ pub(super) fn response(
     Ok((longest(bounds)?, busy))
 }
 
-/// Returns the longest time for which a job with a later deadline, which has begun, blocks a job
-/// that arrives at this offset.
+/// Returns the longest time for which another job blocks a job that arrives at this offset. The
+/// other job has a later deadline, but has already begun.
 fn blocked_at(tasks: &[PeriodicTask], task: &PeriodicTask, arrival: Offset) -> Service {
     let deadline = arrival.since_time_zero() + task.deadline();
     let later = tasks.iter().filter(|it| it.deadline() > deadline);
@@ -54,7 +55,7 @@ fn blocked_at(tasks: &[PeriodicTask], task: &PeriodicTask, arrival: Offset) -> S
     sections.max().unwrap_or_else(Service::none)
 }
 
-/// Returns the longest busy window that begins with a job of a later deadline.
+/// Returns the longest busy window in which a job with a later deadline has begun first.
 fn begins_blocked(tasks: &[PeriodicTask], task: &PeriodicTask, blocking: Service) -> Duration {
     let later = tasks.iter().filter(|it| it.deadline() > task.deadline());
     let lengths = later.map(|late| {
@@ -69,8 +70,9 @@ fn begins_blocked(tasks: &[PeriodicTask], task: &PeriodicTask, blocking: Service
     lengths.max().unwrap_or_else(Duration::zero)
 }
 
-/// Returns the offsets at which the worst arrival may be: where own jobs arrive, where jobs of
-/// others arrive with the same deadline, and where a later deadline stops to block.
+/// Returns the offsets at which the arrival with the longest response time may be. At these
+/// offsets, jobs of the task arrive, jobs of other tasks arrive with the same deadline, or a job
+/// with a later deadline no longer blocks.
 fn offsets(tasks: &[PeriodicTask], of: usize, busy: Duration) -> BTreeSet<Offset> {
     let task = &tasks[of];
     let end = Offset::from_time_zero(busy);
@@ -96,7 +98,7 @@ fn offsets(tasks: &[PeriodicTask], of: usize, busy: Duration) -> BTreeSet<Offset
     offsets
 }
 
-/// Subtraction that [`Duration`] does not have.
+/// Checked subtraction, which [`Duration`] lacks.
 trait CheckedSub: Sized {
     fn checked_sub(self, less: Self) -> Option<Self>;
 }

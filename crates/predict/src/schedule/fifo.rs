@@ -1,4 +1,4 @@
-//! First come, first served: all tasks have one bound.
+//! Analysis of jobs that run first come, first served. All tasks have the same bound.
 
 use response_time_analysis::demand::{RequestBound, Slice, step_offsets};
 use response_time_analysis::fixed_point::{SearchFailure, search};
@@ -8,7 +8,7 @@ use response_time_analysis::time::{Duration, Offset, Service};
 use super::offsets::{done_after, longest, refuse_many};
 use super::task::{Demand, PeriodicTask};
 
-/// Returns the bound and the busy window, as [`super::response`] does.
+/// Returns the bound of the response time, and the longest busy window; see [`super::response`].
 pub(super) fn response(
     tasks: &[PeriodicTask],
     supply: &dyn SupplyBound,

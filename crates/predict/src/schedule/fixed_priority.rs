@@ -1,4 +1,4 @@
-//! Fixed priorities: the task with the higher one goes first.
+//! Analysis of tasks with fixed priorities. The task with the highest priority runs first.
 
 use response_time_analysis::demand::{RequestBound, step_offsets};
 use response_time_analysis::fixed_point::{SearchFailure, search};
@@ -8,7 +8,7 @@ use response_time_analysis::time::{Duration, Offset, Service};
 use super::offsets::{done_after, longest, refuse_many};
 use super::task::{Demand, PeriodicTask};
 
-/// Returns the bound and the busy window, as [`super::response`] does.
+/// Returns the bound of the response time, and the longest busy window; see [`super::response`].
 pub(super) fn response(
     tasks: &[PeriodicTask],
     of: usize,

@@ -1,4 +1,4 @@
-//! Verdicts on tasks.
+//! Verdicts on whether tasks meet their deadlines.
 
 use response_time_analysis::fixed_point::SearchFailure;
 use vmnoise_events::coverage::{BlindSpot, HiddenKind, Question};
@@ -8,71 +8,74 @@ use super::task::{PeriodicTask, ScheduleOrder};
 use super::{Response, jobs_in, response};
 use crate::supply::MeasuredSupply;
 
-/// Required number of windows. If windows were alike and independent, the next one would be worse
-/// than all of these with a probability below one percent. A window is as long as a busy window,
-/// and as a period, so each job has one.
+/// Required number of windows in a recording. If windows were alike and independent, the next
+/// window would be worse than all of these with a probability below one percent. A window is as
+/// long as the busy window or the period of the task, whichever is longer. So each job has a window
+/// of its own.
 pub const WINDOWS: u64 = 100;
 
-/// Longest period that counts, in nanoseconds. Jobs that come less often meet windows like those of
-/// other jobs, so these need not be farther apart.
+/// Longest period that lengthens a window, in nanoseconds. Rare jobs meet the same kind of windows
+/// as frequent jobs, so their windows need not be longer.
 const LONGEST_PERIOD_NS: u64 = 1_000_000_000;
 
-/// Expected number of misses of which none is seen in one case of a hundred: the logarithm of 100,
-/// for small rates.
+/// Expected number of misses at which no miss occurs in one of a hundred cases. For small rates, it
+/// is the natural logarithm of 100.
 const UNSEEN_ONCE_IN_A_HUNDRED: f64 = 4.605;
 
-/// Largest product of jobs in a busy window and gaps for an exact search. Each job takes a pass
-/// over all gaps, and the search repeats this some fifty times. Up to this product it takes no
-/// noticeable time.
+/// Largest product of the jobs in a busy window and the gaps for which the breakdown gap is
+/// searched exactly. Each job needs a pass over all gaps, and the search repeats this about fifty
+/// times. Up to this product, the search takes no noticeable time.
 const EXACT_LOOKS: u64 = 1_000_000;
 
-/// Verdict on a task.
+/// Verdict on whether a task meets its deadlines.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum DeadlineVerdict {
-    /// Each of its jobs would have been done in time, whenever it had come.
+    /// Each job of the task would have ended by its deadline, at whatever time it had arrived.
     Holds,
-    /// Some of its jobs might have missed their deadline.
+    /// Some job of the task might have missed its deadline.
     MayMiss,
-    /// In the long run the tasks need more CPU time than was left.
+    /// In the long run, the task and the tasks that go before it need more CPU time than was left.
     Overloads {
-        /// Part of the time that they need.
+        /// Fraction of the time that these tasks need.
         needs: f64,
-        /// Part of the time that was left.
+        /// Fraction of the time that was left for tasks.
         left: f64,
     },
-    /// The recording is too short.
+    /// The recording is too short for a verdict.
     TooShort {
-        /// Required length, in nanoseconds; `None` if unknown.
+        /// Required duration of the recording, in nanoseconds; `None` if unknown.
         needs_ns: Option<u64>,
     },
-    /// A blind spot of the recording decides.
+    /// The verdict depends on a fact that the recording could not see.
     Blind,
-    /// Too many jobs would have to be examined.
+    /// The analysis would have to examine too many jobs.
     TooMany,
 }
 
-/// Verdict on a task, with its figures.
+/// Verdict on a task, with the figures behind it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct TaskVerdict {
-    /// Bounds of its response; `None` if there is none within the recording's length.
+    /// Bounds of the task's response time; `None` if there is no bound within the recording's
+    /// duration.
     pub response: Option<Response>,
-    /// Verdict.
+    /// Verdict on the task's deadlines.
     pub verdict: DeadlineVerdict,
-    /// Shortest unseen gap that could break its deadline; `None` if the deadline may be missed
-    /// without one.
+    /// Shortest additional gap that could make the task miss its deadline; `None` if the task may
+    /// miss its deadline without an additional gap.
     pub breakdown_gap: Option<BreakdownGap>,
-    /// Number of consecutive windows in the recordings, each as long as its busy window and its
-    /// period; `None` without a bound.
+    /// Number of consecutive windows that fit in the recordings, each as long as the task's busy
+    /// window or period, whichever is longer; `None` without a bound.
     pub windows: Option<u64>,
-    /// If the task holds: misses that come more often than once in this time would have been seen
-    /// with 99 %, in nanoseconds.
+    /// Mean time between misses that the recording excludes, in nanoseconds. If misses came more
+    /// often, the recording would show at least one with a probability of 99 %. `None` if the
+    /// verdict is not [`DeadlineVerdict::Holds`].
     pub excluded_every_ns: Option<u64>,
-    /// Blind spots on which the verdict depends.
+    /// Blind spots of the recordings on which the verdict depends.
     pub blind_spots: Vec<BlindSpot>,
 }
 
-/// Judges each task of a set. `blocking_ns` is that of [`response`]; `blind_spots` returns the
-/// blind spots of the recordings.
+/// Returns a verdict on each task of a set. For `blocking_ns` see [`response`]. `blind_spots`
+/// returns the blind spots of the recordings for a question.
 pub fn judge(
     policy: ScheduleOrder,
     tasks: &[PeriodicTask],
@@ -141,7 +144,7 @@ pub fn judge(
     (0..tasks.len()).map(of).collect()
 }
 
-/// Returns why no bound was found.
+/// Returns the verdict for a task whose response time has no bound.
 fn unbounded(failure: SearchFailure) -> DeadlineVerdict {
     match failure {
         SearchFailure::DivergenceLimitExceeded { .. } => {
@@ -151,7 +154,7 @@ fn unbounded(failure: SearchFailure) -> DeadlineVerdict {
     }
 }
 
-/// Returns a verdict if a task, and the tasks that go before it, need more than was left.
+/// Returns a verdict if a task and the tasks that go before it need more time than was left.
 fn overload(
     policy: ScheduleOrder,
     tasks: &[PeriodicTask],
@@ -170,8 +173,8 @@ fn overload(
     (needs > left).then_some(DeadlineVerdict::Overloads { needs, left })
 }
 
-/// Returns the breakdown gap: exact if that is cheap, otherwise a lower bound from the requested
-/// lengths.
+/// Returns the breakdown gap. If an exact search is too expensive, the result is a lower bound from
+/// a fixed set of window lengths.
 fn gap(
     policy: ScheduleOrder,
     tasks: &[PeriodicTask],

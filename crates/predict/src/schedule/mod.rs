@@ -1,9 +1,10 @@
-//! Whether tasks meet their deadlines with the CPU time that was left.
+//! Analysis of whether tasks meet their deadlines with the CPU time that was left.
 //!
-//! The equations are those of the analyses that the PROSA project has verified for processors of
-//! restricted supply (`prosa.results.rta.rs`; abstract response-time analysis: Bozhko and
-//! Brandenburg, ECRTS 2020). The Python package `response-time-analysis` evaluates them. Demand,
-//! arrivals and the search for fixed points come from the crate of that name.
+//! The equations are those of the analyses for processors of restricted supply that the PROSA
+//! project has verified. They are `prosa.results.rta.rs`, based on abstract response-time analysis:
+//! Bozhko and Brandenburg, ECRTS 2020. The Python package `response-time-analysis` evaluates the
+//! same equations. The Rust crate of that name provides demand, arrivals and the search for fixed
+//! points.
 
 mod breakdown;
 mod edf;
@@ -21,20 +22,20 @@ pub use breakdown::{BreakdownGap, breakdown_gap};
 pub use judge::{DeadlineVerdict, TaskVerdict, WINDOWS, judge};
 pub use task::{PeriodicTask, Preemption, ScheduleOrder, TaskSet};
 
-/// Bound of a job's response time.
+/// Bounds of the response time of a task.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Response {
     /// Longest time from a job's arrival to its end, in nanoseconds.
     pub bound_ns: u64,
-    /// Longest time for which the CPU is busy with jobs that are not later than one of this task,
+    /// Longest time for which the CPU is busy with jobs that run no later than a job of this task,
     /// in nanoseconds.
     pub busy_window_ns: u64,
 }
 
-/// Largest number of jobs in a busy window that are examined.
+/// Maximum number of jobs in a busy window that the analysis examines.
 const MOST_JOBS: u64 = 100_000;
 
-/// Returns the largest number of jobs of all tasks that arrive in a window.
+/// Returns the maximum number of jobs of all tasks that arrive in a window of this length.
 fn jobs_in(tasks: &[PeriodicTask], window_ns: u64) -> u64 {
     let window = Duration::from(window_ns);
     let jobs = tasks
@@ -43,10 +44,10 @@ fn jobs_in(tasks: &[PeriodicTask], window_ns: u64) -> u64 {
     jobs.fold(0, u64::saturating_add)
 }
 
-/// Bounds the response times of one task of a set.
+/// Returns bounds of the response time of the task with the index `of`.
 ///
-/// `blocking_ns` is the time at the begin of a busy window for which no task of the set has the
-/// CPU, in addition to the supply. In the papers this is the latency of timers.
+/// `blocking_ns` is a time at the begin of a busy window in which no task of the set has the CPU,
+/// in addition to the time that `supply` lacks. The papers use this time for the latency of timers.
 ///
 /// # Errors
 /// If there is no bound below `limit_ns`, or too many jobs would have to be examined.

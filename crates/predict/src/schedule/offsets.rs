@@ -1,4 +1,5 @@
-//! Common parts of the analyses: a job that arrives some time after the begin of a busy window.
+//! Parts that all analyses share. They examine a job that arrives some time after the begin of a
+//! busy window.
 
 use response_time_analysis::fixed_point::{SearchFailure, SearchResult, search};
 use response_time_analysis::supply::SupplyBound;
@@ -6,7 +7,7 @@ use response_time_analysis::time::{Duration, Offset, Service};
 
 use super::{MOST_JOBS, PeriodicTask, jobs_in};
 
-/// Returns an error if a busy window has too many jobs to examine each of them.
+/// Returns an error if a busy window contains more than [`MOST_JOBS`] jobs.
 pub(super) fn refuse_many(tasks: &[PeriodicTask], busy: Duration) -> Result<(), SearchFailure> {
     match jobs_in(tasks, busy.into()) > MOST_JOBS {
         true => Err(SearchFailure::AssumptionViolated),
@@ -14,9 +15,11 @@ pub(super) fn refuse_many(tasks: &[PeriodicTask], busy: Duration) -> Result<(), 
     }
 }
 
-/// Returns how long after its arrival at this offset a job is done. Its last part cannot be
-/// preempted and needs `tail` more. It begins once `until_then` was left in a window of this
-/// length.
+/// Returns the time from the arrival of a job to its end. The job arrives at the offset `arrival`
+/// of the busy window.
+///
+/// The last part of the job cannot be preempted and needs `tail`. It begins once the busy window
+/// has left `until_then` to the tasks; `until_then` depends on the length of the window so far.
 pub(super) fn done_after(
     supply: &dyn SupplyBound,
     arrival: Offset,
@@ -35,7 +38,7 @@ pub(super) fn done_after(
     Ok(done.max(begun).saturating_sub(arrival.since_time_zero()))
 }
 
-/// Returns the longest of all bounds, or the first error.
+/// Returns the largest of all bounds, or the first error.
 pub(super) fn longest(mut bounds: impl Iterator<Item = SearchResult>) -> SearchResult {
     bounds.try_fold(Duration::zero(), |longest, bound| Ok(longest.max(bound?)))
 }

@@ -1,4 +1,4 @@
-//! Tasks of a CPU.
+//! Tasks that share a CPU, and the order in which they run.
 
 use std::fmt;
 use std::rc::Rc;
@@ -8,62 +8,63 @@ use response_time_analysis::demand::RBF;
 use response_time_analysis::time::{Duration, Service};
 use response_time_analysis::wcet::Scalar;
 
-/// Scheduling policy.
+/// Rule that decides which task runs first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ScheduleOrder {
-    /// SCHED_FIFO and SCHED_RR: the task with the higher priority goes first; of equal priorities
-    /// any task.
+    /// SCHED_FIFO and SCHED_RR: the task with the highest priority runs first. Among tasks of equal
+    /// priority, any task may run first.
     FixedPriority,
-    /// SCHED_DEADLINE: the job with the earlier deadline goes first.
+    /// SCHED_DEADLINE: the job with the earliest deadline runs first.
     Edf,
-    /// All tasks have one priority: the job that came first goes first.
+    /// All tasks have the same priority: the job that arrived first runs first.
     Fifo,
 }
 
-/// Places at which a job can be preempted.
+/// Points at which a job can be preempted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Preemption {
-    /// Anywhere.
+    /// The job can be preempted at any time.
     Full,
-    /// Nowhere, once the job runs.
+    /// The job cannot be preempted after it has begun to run.
     None,
-    /// Anywhere except in sections of at most this length, in nanoseconds. They may be anywhere.
+    /// The job can be preempted at any time except in sections of at most this length, in
+    /// nanoseconds. The positions of these sections are unknown.
     Sections(u64),
-    /// At known points between sections. Lengths are in nanoseconds.
+    /// The job can be preempted only at known points between sections.
     Points {
-        /// Length of the longest section.
+        /// Length of the longest section, in nanoseconds.
         longest_ns: u64,
-        /// Length of the last section.
+        /// Length of the last section, in nanoseconds.
         last_ns: u64,
     },
 }
 
-/// Tasks that share a CPU.
+/// Set of tasks that share a CPU.
 #[derive(Debug)]
 pub struct TaskSet {
-    /// Policy that decides which task goes first.
+    /// Rule that decides which task runs first.
     pub policy: ScheduleOrder,
-    /// Tasks; at least one.
+    /// Tasks of the set; at least one.
     pub tasks: Vec<PeriodicTask>,
 }
 
-/// Task: a series of jobs, each of which must be done by its deadline.
+/// A task: a series of jobs that each have a deadline.
 #[derive(Clone)]
 pub struct PeriodicTask {
-    /// Name.
+    /// Name of the task.
     pub name: String,
-    /// Longest CPU time of a job, in nanoseconds; not 0.
+    /// Largest CPU time that a job needs, in nanoseconds; not 0.
     pub cost_ns: u64,
-    /// Bound of the number of jobs that arrive in a window.
+    /// Upper bound of the number of jobs that arrive in a window of a given length.
     pub arrivals: Rc<dyn ArrivalBound>,
-    /// Least average distance between jobs in the long run, in nanoseconds; not 0.
+    /// Lower bound of the average time between two jobs in the long run, in nanoseconds; not 0.
     pub period_ns: u64,
-    /// Time after its arrival by which a job must be done, in nanoseconds; not 0.
+    /// Time from the arrival of a job to its deadline, in nanoseconds; not 0.
     pub deadline_ns: u64,
-    /// Priority, of which the higher one goes first, as in Linux. It is only used for fixed
-    /// priorities.
+    /// Priority of the task. As in Linux, the task with the higher number runs first. Only
+    /// [`ScheduleOrder::FixedPriority`] uses it.
     pub priority: u32,
-    /// Places at which its jobs can be preempted.
+    /// Points at which jobs of the task can be preempted.
     pub preemption: Preemption,
 }
 
@@ -77,12 +78,13 @@ impl fmt::Debug for PeriodicTask {
     }
 }
 
-/// CPU time that all jobs of a task need in a window.
+/// Function that returns the maximum CPU time that all jobs of a task need in a window of a given
+/// length.
 pub(super) type Demand<'a> = RBF<&'a dyn ArrivalBound, Scalar>;
 
 impl PeriodicTask {
-    /// Returns the task with jobs that may each arrive this much later. So jobs may come closer
-    /// together.
+    /// Returns the task with jobs that may each arrive up to `ns` later. So two jobs may arrive
+    /// with less time between them.
     pub fn late_by(&self, ns: u64) -> PeriodicTask {
         let arrivals = self.arrivals.clone_with_jitter(Duration::from(ns));
         PeriodicTask {
@@ -91,8 +93,9 @@ impl PeriodicTask {
         }
     }
 
-    /// Returns the policy with which Linux schedules the task in a set of this policy. If its
-    /// priority is unknown, this is the lowest one below which a recorder can be.
+    /// Returns the policy with which Linux runs the task in a set with this order. For
+    /// [`ScheduleOrder::Fifo`] the priority is unknown. The result then has priority 2, the lowest
+    /// priority above that of some recorder.
     pub fn scheduled(&self, policy: ScheduleOrder) -> vmnoise_events::Policy {
         match policy {
             ScheduleOrder::FixedPriority => {
@@ -118,7 +121,8 @@ impl PeriodicTask {
         Duration::from(self.deadline_ns)
     }
 
-    /// Returns the longest time for which a job that has begun can keep all others from running.
+    /// Returns the longest time for which a job that has begun can prevent all other jobs from
+    /// running.
     pub(super) fn longest_section(&self) -> Service {
         match self.preemption {
             Preemption::Full => Service::epsilon(),
@@ -129,7 +133,7 @@ impl PeriodicTask {
         }
     }
 
-    /// Returns the most CPU time that a job still needs once it can no longer be preempted.
+    /// Returns the maximum CPU time that a job still needs when it can no longer be preempted.
     pub(super) fn tail_cost(&self) -> Service {
         match self.preemption {
             Preemption::None => self.cost() - Service::epsilon(),
@@ -140,7 +144,7 @@ impl PeriodicTask {
         }
     }
 
-    /// Returns the part of the CPU's time that the task needs in the long run.
+    /// Returns the fraction of the CPU's time that the task needs in the long run.
     pub fn utilisation(&self) -> f64 {
         self.cost_ns as f64 / self.period_ns as f64
     }

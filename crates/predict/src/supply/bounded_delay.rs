@@ -1,25 +1,24 @@
-//! A line below the supply-bound function.
+//! A line that is never above the supply-bound function.
 
 use super::measured::MeasuredSupply;
 use crate::taken::TakenTime;
 use crate::unseen::Unseen;
 
-/// Bounded-delay resource model: any window that is longer than `delay_ns` left at least `rate` of
-/// its excess over `delay_ns`. Source: Mok, Feng and Chen, "Resource partition for real-time
-/// systems", RTAS 2001.
+/// Bounded-delay resource model: a window of length L left at least `rate` * (L - `delay_ns`).
+/// Source: Mok, Feng and Chen, "Resource partition for real-time systems", RTAS 2001.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct BoundedDelay {
-    /// Part of the time, at most 1. It is 0 only if more time may have been unobserved than was
-    /// left.
+    /// Fraction of the time that was left, at most 1. It is 0 only if the unobserved time may be
+    /// more than the time that was left.
     pub rate: f64,
-    /// Delay in nanoseconds.
+    /// Delay of the model, in nanoseconds.
     pub delay_ns: f64,
 }
 
 impl MeasuredSupply<'_> {
-    /// Returns a line that is nowhere above the time that was left, over all windows of all runs.
-    /// Its slope is `rate` (above 0 and at most 1), less the unobserved part of the whole time. If
-    /// no time was unobserved, it is the line of this slope with the least delay.
+    /// Returns a line that is nowhere above the least time that windows of the runs left. Its slope
+    /// is `rate` (above 0 and at most 1) minus the unobserved fraction of the whole time. If all
+    /// time was observed, the line has the smallest delay that is possible with this slope.
     pub fn bounded_delay(&self, rate: f64) -> BoundedDelay {
         let unseen_ns: u64 = self.unseen.iter().map(Unseen::total_ns).sum();
         let unseen = unseen_ns as f64 / self.span_ns().max(1) as f64;
@@ -34,8 +33,8 @@ impl MeasuredSupply<'_> {
             let Some(by) = self.unseen.get(nth) else {
                 return delay_ns(run, rate);
             };
-            // The sum of two lines: the time that gaps leave, and the time that unobserved time
-            // leaves.
+            // The line is the sum of two lines: one for the time that gaps leave, one for the time
+            // that unobserved time leaves.
             let looked = 1.0 - unseen;
             let seen_ns = rate * delay_ns(run, rate);
             let unseen_ns = looked * delay_ns(by.located(), looked) + by.anywhere_ns() as f64;
@@ -48,21 +47,21 @@ impl MeasuredSupply<'_> {
     }
 }
 
-/// Returns the most by which a window is longer than the quotient of the time that it left and
-/// `rate`.
+/// Returns the largest value, over all windows, of the window's length minus the time that it left
+/// divided by `rate`.
 ///
-/// The worst window begins at the begin of one gap and ends at the end of another. So the result is
-/// the largest sum over consecutive gaps and the times between them. A gap counts in full. The time
-/// that was left between two gaps is subtracted, times 1 / `rate` - 1.
+/// The window with the largest value begins at the begin of a gap and ends at the end of a gap. So
+/// the result is the largest sum over consecutive gaps. A gap adds its length. The time that was
+/// left between two gaps is multiplied by 1 / `rate` - 1 and subtracted.
 fn delay_ns(run: &TakenTime<'_>, rate: f64) -> f64 {
     let against = 1.0 / rate - 1.0;
     let (mut largest_ns, mut sum_ns, mut until_ns) = (0.0_f64, 0.0_f64, run.from_ns);
     let gaps = run.begins_ns.iter().zip(run.lengths_ns);
     for ((begin_ns, length_ns), taken_ns) in gaps.zip(run.taken_ns()) {
         sum_ns = (sum_ns - against * (begin_ns - until_ns) as f64).max(0.0);
-        // The taken time is where it does most harm: at the end of this gap for a window that
-        // begins here, and at its begin for a window that ends here. The rest of the gap is between
-        // these.
+        // Within this gap, the taken time is assumed to be at the worst position. For a window that
+        // begins here, it is at the end of the gap; for a window that ends here, at the begin. The
+        // rest of the gap is between these two positions.
         sum_ns += *taken_ns as f64;
         largest_ns = largest_ns.max(sum_ns);
         sum_ns = (sum_ns - against * (length_ns - taken_ns) as f64).max(*taken_ns as f64);

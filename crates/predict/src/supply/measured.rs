@@ -1,4 +1,5 @@
-//! Supply-bound function of recordings, for response-time analyses.
+//! Supply-bound function of recordings, for response-time analyses: the least time that a window
+//! left.
 
 use std::cell::RefCell;
 use std::cmp::Reverse;
@@ -12,52 +13,53 @@ use super::windows::{Worst, longest_for, taken_in_turn, worst_window};
 use crate::taken::TakenTime;
 use crate::unseen::Unseen;
 
-/// Number of lengths for which the function is drawn.
+/// Number of window lengths for which [`MeasuredSupply::drawn`] computes the function.
 const DRAWN: u32 = 240;
 
-/// Shortest of these lengths, in nanoseconds.
+/// Shortest of these window lengths, in nanoseconds.
 const SHORTEST_NS: u64 = 1_000;
 
-/// Length that is longer than any run and any requested time.
+/// Window length, in nanoseconds, that is longer than any run and any requested time.
 pub const NEVER_NS: u64 = u64::MAX / 4;
 
-/// Least time that a CPU left in any window of any of these runs. It is exact for each requested
-/// length. A request takes one pass over all gaps, and its result is kept. Unobserved time counts
-/// as taken where it does most harm.
+/// Least time that a CPU left to its task in any window of these runs. The value is exact for each
+/// requested window length. A request needs one pass over all gaps, and its result is cached.
+/// Unobserved time counts as taken, at the worst position.
 #[derive(Debug)]
 pub struct MeasuredSupply<'a> {
     pub(super) runs: Vec<TakenTime<'a>>,
-    /// Unobserved time of each run; empty if all runs were observed all the time.
+    /// Unobserved time of each run; empty if all time of all runs was observed.
     pub(super) unseen: Vec<Unseen<'a>>,
     asked: RefCell<BTreeMap<u64, u64>>,
     times: RefCell<BTreeMap<u64, u64>>,
 }
 
-/// Window of some length that may have left least.
+/// Window of a given length that may have left the least time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct WorstOfRuns {
-    /// Index of its run.
+    /// Index of the run that contains the window.
     pub run: usize,
-    /// Position of the window, and the time that was taken in it.
+    /// Position of the window, and the time that was taken in the window.
     pub window: Worst,
-    /// Unobserved time in it, in nanoseconds, which may also have been taken.
+    /// Unobserved time in the window, in nanoseconds. This time may also have been taken.
     pub unseen_ns: u64,
 }
 
 impl WorstOfRuns {
-    /// Returns the time that its task may have lost, in nanoseconds.
+    /// Returns the maximum time that a task may have lost in the window, in nanoseconds.
     pub fn lost_ns(&self) -> u64 {
         self.window.taken_ns + self.unseen_ns
     }
 }
 
 impl<'a> MeasuredSupply<'a> {
-    /// Takes one or more runs of one CPU.
+    /// Returns the supply of one or more runs of one CPU that were observed all the time.
     pub fn new(runs: Vec<TakenTime<'a>>) -> MeasuredSupply<'a> {
         MeasuredSupply::with_unseen(runs, Vec::new())
     }
 
-    /// Takes one or more runs of one CPU, with the unobserved time of each of them.
+    /// Returns the supply of one or more runs of one CPU. `unseen` has the unobserved time of each
+    /// run.
     pub fn with_unseen(runs: Vec<TakenTime<'a>>, unseen: Vec<Unseen<'a>>) -> MeasuredSupply<'a> {
         MeasuredSupply {
             runs,
@@ -67,17 +69,17 @@ impl<'a> MeasuredSupply<'a> {
         }
     }
 
-    /// Returns the length of the longest run, in nanoseconds. Longer windows are unknown.
+    /// Returns the duration of the longest run, in nanoseconds. Longer windows are unknown.
     pub fn longest_run_ns(&self) -> u64 {
         self.runs.iter().map(TakenTime::span_ns).max().unwrap_or(0)
     }
 
-    /// Returns the length of all runs together, in nanoseconds.
+    /// Returns the total duration of all runs, in nanoseconds.
     pub fn span_ns(&self) -> u64 {
         self.runs.iter().map(TakenTime::span_ns).sum()
     }
 
-    /// Returns the part of all runs that was left; 0 if they have no length.
+    /// Returns the fraction of the time of all runs that was left; 0 if the runs have no duration.
     pub fn rate(&self) -> f64 {
         let taken_ns: u64 = self.runs.iter().map(TakenTime::total_ns).sum();
         match self.span_ns() {
@@ -91,27 +93,26 @@ impl<'a> MeasuredSupply<'a> {
         MeasuredSupply::new(self.runs.clone())
     }
 
-    /// Returns the largest unobserved time in a window of this length, in nanoseconds, in any of
-    /// the runs.
+    /// Returns the maximum unobserved time, in nanoseconds, in a window of this length of any run.
     pub fn unseen_at_most_ns(&self, length_ns: u64) -> u64 {
         let of_runs = self.unseen.iter().map(|it| it.at_most_ns(length_ns));
         of_runs.max().unwrap_or(0)
     }
 
-    /// Returns the largest unobserved time in a window of this length of one run, in nanoseconds.
+    /// Returns the maximum unobserved time, in nanoseconds, in a window of this length of one run.
     fn unseen_ns(&self, run: usize, length_ns: u64) -> u64 {
         let unseen = self.unseen.get(run);
         unseen.map_or(0, |it| it.at_most_ns(length_ns))
     }
 
-    /// Returns the number of gaps of all runs.
+    /// Returns the total number of gaps of all runs.
     pub fn gaps(&self) -> usize {
         self.runs.iter().map(|run| run.begins_ns.len()).sum()
     }
 
-    /// Returns the most time that was taken in a window of this length, in nanoseconds: in the
-    /// first eighth of each run, the first quarter, the first half, and all of it. `None` if that
-    /// part is shorter than the window.
+    /// Returns the maximum time that was taken in a window of this length, in nanoseconds, for four
+    /// parts of each run: the first eighth, the first quarter, the first half, and the whole run.
+    /// An entry is `None` if the window is longer than that part.
     pub fn growth_ns(&self, length_ns: u64) -> [Option<u64>; 4] {
         [0.125, 0.25, 0.5, 1.0].map(|part| {
             let worst = self.first(part).worst(length_ns);
@@ -119,8 +120,9 @@ impl<'a> MeasuredSupply<'a> {
         })
     }
 
-    /// Returns the number of consecutive windows of this length in the runs, and the largest times
-    /// that were taken in one of them, in nanoseconds; at most `most` of these.
+    /// Divides the runs into consecutive windows of this length. Returns the number of these
+    /// windows, and the largest times that were taken in one window, in nanoseconds (at most `most`
+    /// times).
     pub fn largest_in_turn_ns(&self, length_ns: u64, most: usize) -> (u64, Vec<u64>) {
         let turns = self
             .runs
@@ -138,14 +140,14 @@ impl<'a> MeasuredSupply<'a> {
         (windows, largest.collect())
     }
 
-    /// Returns the runs, each cut to its first part.
+    /// Returns the supply of the first fraction `part` of each run.
     fn first(&self, part: f64) -> MeasuredSupply<'a> {
         MeasuredSupply::new(self.runs.iter().map(|run| run.first(part)).collect())
     }
 
-    /// Returns the window of this length in which most was taken, and the index of its run; `None`
-    /// if no run is so long. A shorter run that lost more than any window of a longer one counts,
-    /// too, as if nothing had been taken after its end.
+    /// Returns the window of this length in which most time was taken, and the index of its run;
+    /// `None` if no run is so long. A run that is shorter than the window also counts, as if
+    /// nothing had been taken after its end.
     pub fn worst(&self, length_ns: u64) -> Option<WorstOfRuns> {
         if length_ns > self.longest_run_ns() {
             return None;
@@ -156,7 +158,7 @@ impl<'a> MeasuredSupply<'a> {
         };
         let worst = self.runs.iter().enumerate().map(|(run, taken)| {
             let window = worst_window(taken, length_ns).unwrap_or_else(|| whole(taken));
-            // Both together are no longer than the window.
+            // Taken and unobserved time together are at most as long as the window.
             let room_ns = length_ns - window.taken_ns;
             let unseen_ns = self.unseen_ns(run, length_ns).min(room_ns);
             WorstOfRuns {
@@ -165,7 +167,7 @@ impl<'a> MeasuredSupply<'a> {
                 unseen_ns,
             }
         });
-        // Of equal windows the first one counts, as within a run.
+        // If several windows lost the same time, the first window is returned.
         worst.reduce(|worst, other| match other.lost_ns() > worst.lost_ns() {
             true => other,
             false => worst,
@@ -173,8 +175,7 @@ impl<'a> MeasuredSupply<'a> {
     }
 
     /// Returns the least time that was left in a window of this length, in nanoseconds. If the
-    /// window is longer than all runs, it is the least time for a window as long as the longest
-    /// run.
+    /// window is longer than all runs, the result is for a window as long as the longest run.
     pub fn least_ns(&self, length_ns: u64) -> u64 {
         let length_ns = length_ns.min(self.longest_run_ns());
         if let Some(least_ns) = self.asked.borrow().get(&length_ns) {
@@ -186,9 +187,10 @@ impl<'a> MeasuredSupply<'a> {
         least_ns
     }
 
-    /// Returns a length for which every window left this time, in nanoseconds. It is the least one
-    /// if no time was unobserved. [`NEVER_NS`] if no window did. A run that never left this time
-    /// would have had to go on for at least as long as it lacks.
+    /// Returns a window length, in nanoseconds, for which every window left at least `supply_ns`.
+    /// If all time was observed, it is the smallest such length. Returns [`NEVER_NS`] if no run
+    /// left `supply_ns` in total. If only some run left less, this run counts as if it had
+    /// continued without gaps until it left `supply_ns`.
     pub fn length_for_ns(&self, supply_ns: u64) -> u64 {
         if let Some(length_ns) = self.times.borrow().get(&supply_ns) {
             return *length_ns;
@@ -203,7 +205,7 @@ impl<'a> MeasuredSupply<'a> {
         length_ns
     }
 
-    /// Returns the length for one run, and whether the run is so long.
+    /// Returns the window length for one run, and whether the run is at least so long.
     fn length_of_run(&self, run: usize, supply_ns: u64) -> (u64, bool) {
         let taken = &self.runs[run];
         let mut unseen_ns = 0;
@@ -211,7 +213,7 @@ impl<'a> MeasuredSupply<'a> {
             let asked_ns = supply_ns.saturating_add(unseen_ns);
             let found = longest_for(taken, asked_ns);
             let length_ns = found.unwrap_or_else(|| asked_ns.saturating_add(taken.total_ns()));
-            // In a longer window more time may have been unobserved.
+            // A longer window may contain more unobserved time.
             let now_ns = self.unseen_ns(run, length_ns);
             if now_ns <= unseen_ns {
                 return (length_ns, found.is_some());
@@ -220,18 +222,19 @@ impl<'a> MeasuredSupply<'a> {
         }
     }
 
-    /// Returns the number of consecutive windows of this length in the runs.
+    /// Returns the number of consecutive windows of this length that fit in the runs.
     pub fn windows(&self, length_ns: u64) -> u64 {
         let of_runs = self.runs.iter().map(|run| run.span_ns() / length_ns.max(1));
         of_runs.sum()
     }
 
-    /// Returns a lower bound of the time that was left in a window of this length, from the lengths
-    /// that were requested so far.
+    /// Returns a lower bound of the time that was left in a window of this length. It is derived
+    /// from the window lengths that were requested so far.
     ///
-    /// The time that a window leaves grows with its length, and by no more than the length does. So
-    /// between two requested lengths it is no less than the time of the shorter one. It is also no
-    /// less than the time of the longer one minus the difference of the lengths.
+    /// If a window grows, the time that it leaves never falls, and grows by at most as much as the
+    /// window. So for a length between two requested lengths, the time is at least the time for the
+    /// shorter length. It is also at least the time for the longer length, minus the difference
+    /// between the two lengths.
     pub fn at_least_ns(&self, length_ns: u64) -> u64 {
         let asked = self.asked.borrow();
         let shorter = asked.range(..=length_ns).next_back();
@@ -243,13 +246,14 @@ impl<'a> MeasuredSupply<'a> {
         by_shorter_ns.max(by_longer_ns)
     }
 
-    /// Returns the least length for which [`MeasuredSupply::at_least_ns`] is this time.
+    /// Returns the smallest length for which [`MeasuredSupply::at_least_ns`] returns at least
+    /// `supply_ns`; `None` if no requested length is sufficient.
     pub(super) fn at_least_length_ns(&self, supply_ns: u64) -> Option<u64> {
         if supply_ns == 0 {
             return Some(0);
         }
-        // Below the first requested length that left this time, the bound falls with the length, as
-        // far as the length that was requested before it.
+        // Below the first requested length that left this time, the bound falls as fast as the
+        // length, down to the previous requested length.
         let asked = self.asked.borrow();
         let mut longer_ns = 0;
         for (length_ns, least_ns) in asked.iter() {
@@ -262,8 +266,9 @@ impl<'a> MeasuredSupply<'a> {
         None
     }
 
-    /// Returns lengths from a microsecond to the longest run, evenly spaced by their logarithms,
-    /// with the least time that was left in each. The computation uses all CPUs of this machine.
+    /// Returns pairs of a window length and the least time that was left in such a window, in
+    /// nanoseconds. The lengths are evenly spaced by their logarithms, from a microsecond to the
+    /// longest run. The computation uses all CPUs of this machine.
     pub fn drawn(&self) -> Vec<(u64, u64)> {
         let lengths_ns = drawn_lengths_ns(self.longest_run_ns());
         let is_new = |length_ns: &u64| !self.asked.borrow().contains_key(length_ns);
@@ -290,7 +295,7 @@ impl<'a> MeasuredSupply<'a> {
     }
 }
 
-/// Returns the lengths that are drawn, each once.
+/// Returns the window lengths to compute, without duplicates.
 fn drawn_lengths_ns(longest_ns: u64) -> Vec<u64> {
     let steps = f64::from(DRAWN - 1);
     let ratio = (longest_ns as f64 / SHORTEST_NS as f64).max(1.0);

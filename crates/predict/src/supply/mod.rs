@@ -1,8 +1,8 @@
 //! Measured supply-bound function: the least time that a CPU left to its task in any window of a
 //! given length.
 //!
-//! Source of the function: Shin and Lee, "Periodic resource model for compositional real-time
-//! guarantees", RTSS 2003. The measured function only bounds the recorded time.
+//! Shin and Lee introduced this function in "Periodic resource model for compositional real-time
+//! guarantees", RTSS 2003. The measured function is a bound for the recorded time only.
 
 mod bounded_delay;
 mod measured;

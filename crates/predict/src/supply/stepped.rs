@@ -1,17 +1,17 @@
-//! Lower bound of the function from the lengths that were requested so far: it needs no pass over
-//! all gaps for each length.
+//! Lower bound of the supply-bound function. It uses the window lengths that were requested so far,
+//! so it needs no pass over all gaps.
 
 use response_time_analysis::supply::SupplyBound;
 use response_time_analysis::time::{Duration, Service};
 
 use super::measured::{MeasuredSupply, NEVER_NS};
 
-/// [`MeasuredSupply::at_least_ns`] for all lengths.
+/// Supply-bound function whose values are [`MeasuredSupply::at_least_ns`].
 #[derive(Debug)]
 pub struct SupplySteps<'a>(&'a MeasuredSupply<'a>);
 
 impl MeasuredSupply<'_> {
-    /// Returns the lower bound from the lengths that were requested.
+    /// Returns the lower bound that follows from the window lengths that were requested so far.
     pub fn stepped(&self) -> SupplySteps<'_> {
         SupplySteps(self)
     }

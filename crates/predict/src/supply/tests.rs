@@ -1,4 +1,4 @@
-//! Comparison with a naive implementation that tries every window.
+//! Compares the supply with a naive implementation that tries every window.
 
 use proptest::prelude::*;
 use vmnoise_events::Share;
@@ -7,8 +7,9 @@ use super::{BoundedDelay, MeasuredSupply, Worst, longest_for, taken_in_turn, wor
 use crate::record::{CpuRecord, RecordCulprit};
 use crate::taken::TakenTime;
 
-/// Returns a run that begins at 100, with gaps at a distance of `pause` each. One culprit takes
-/// `ours` of each gap, and another one the rest.
+/// Returns a record of a run that begins at 100. Each gap is a tuple of `pause`, `ours` and rest:
+/// the pause before the gap, the time that one culprit takes, and the time that another culprit
+/// takes.
 fn record(gaps: &[(u64, u64, u64)], rest_ns: u64) -> CpuRecord {
     let mut record = CpuRecord::new(3);
     let of = |name: &str| RecordCulprit {
@@ -28,7 +29,8 @@ fn record(gaps: &[(u64, u64, u64)], rest_ns: u64) -> CpuRecord {
     record
 }
 
-/// Returns the largest time that a window may contain, wherever in its gap the time was taken.
+/// Returns the maximum time that may be taken in a window, for any position of the taken time
+/// within its gap.
 fn held_ns(taken: &TakenTime<'_>, begin_ns: u64, length_ns: u64) -> u64 {
     let end_ns = begin_ns + length_ns;
     let gaps = taken.begins_ns.iter().zip(taken.lengths_ns);
@@ -134,7 +136,7 @@ proptest! {
         let supply = MeasuredSupply::new(records.iter().map(CpuRecord::taken).collect());
         let longest_ns = supply.longest_run_ns();
         for length_ns in 0..=longest_ns {
-            // After its end a run has lost all of its taken time.
+            // A window that is longer than a run contains all taken time of the run.
             let taken = records.iter().map(CpuRecord::taken);
             let taken_ns = taken.map(|it| naive_worst_ns(&it, length_ns).unwrap_or(it.total_ns()));
             prop_assert_eq!(supply.least_ns(length_ns), length_ns - taken_ns.max().unwrap());
@@ -234,7 +236,8 @@ fn a_gap_that_overlaps_the_one_before_is_cut() {
     record.push(10, 10, [(who, 10)].into_iter());
     record.push(15, 10, [(who, 10)].into_iter());
     record.measured(0, 22);
-    // The second gap has five after the first one, and the run ends with it.
+    // Five nanoseconds of the second gap are after the first gap, and the run ends with the second
+    // gap.
     assert_eq!(record.taken().total_ns(), 15);
     assert_eq!(record.span_ns(), 25);
     let worst = worst_window(&record.taken(), 15);
@@ -268,11 +271,11 @@ fn what_went_by_unseen_counts_where_it_may_have_been() {
     record.measured(0, 4_096);
     record.unseen_in(0, 2_048, 7);
     record.unseen_in(2_048, 4_096, 2);
-    // Five of these have no known interval.
+    // Five of the 14 unobserved nanoseconds belong to no interval.
     let unseen = record.unseen(14);
     let supply = MeasuredSupply::with_unseen(vec![record.taken()], vec![unseen]);
-    // A window of 10 is all gap. A window of 64 may contain all unobserved time of an interval and
-    // its neighbour, and the time without an interval.
+    // A window of 10 lies within the gap. A window of 64 may contain all unobserved time of two
+    // neighbouring intervals, and the time that belongs to no interval.
     assert_eq!(supply.least_ns(10), 0);
     assert_eq!(supply.least_ns(64), 64 - 10 - 14);
     assert_eq!(supply.as_seen().least_ns(64), 64 - 10);

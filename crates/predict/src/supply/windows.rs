@@ -1,34 +1,35 @@
-//! Search over all windows of one run, exact and in one pass.
+//! Exact search over all windows of one run, in one pass.
 //!
-//! Move a window to the right. At its left edge it loses time of a gap only if less of that gap is
-//! inside than was taken in it. So a window with most taken time can be moved without losing any,
-//! until one of two things happens: the taken time of some gap is just inside at its left edge, or
-//! the run ends at its right edge. It is enough to visit these windows.
+//! Imagine a window that moves to the right. Its left edge loses time of a gap only when less of
+//! the gap is inside than was taken in the gap. So a window with the most taken time can move
+//! without a loss until one of two things happens. Either the taken time of some gap begins exactly
+//! at its left edge, or its right edge reaches the end of the run. The search visits only these
+//! windows.
 //!
-//! Where in a gap time was taken is known only if all of the gap was. Otherwise the time is where
-//! it does most harm: at the end of the gap for a window that begins in it, and at its begin for a
-//! window that ends in it.
+//! If only a part of a gap was taken, the position of this part is unknown. The search assumes the
+//! worst position: the end of the gap for a window that begins in the gap, and the begin of the gap
+//! for a window that ends in it.
 
 use std::ops::Range;
 
 use crate::taken::{BLOCK, TakenTime};
 
-/// Window of some length in which most was taken.
+/// Window of a given length in which most time was taken.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Worst {
-    /// Begin, CLOCK_MONOTONIC in nanoseconds.
+    /// Begin of the window, CLOCK_MONOTONIC in nanoseconds.
     pub begin_ns: u64,
-    /// Time taken in it, in nanoseconds.
+    /// Time that was taken in the window, in nanoseconds.
     pub taken_ns: u64,
 }
 
-/// Returns the window of this length in which most was taken; of equal windows the first. `None` if
-/// the run is shorter.
+/// Returns the window of this length in which most time was taken; if several windows are equal,
+/// the first window. Returns `None` if the run is shorter than the window.
 ///
-/// Windows that begin in one block of gaps contain no more than all gaps from the block's first one
-/// to the last one that begins in any of these windows. If this is no more than the largest result
-/// so far, none of these windows is visited. For lengths that contain many gaps, most windows are
-/// skipped.
+/// The search groups gaps into blocks. Windows that begin in a block contain at most all gaps from
+/// the first gap of the block to the last gap of the block's last window. If these gaps took no
+/// more time than the best window so far, the search skips the whole block. For windows that
+/// contain many gaps, it skips most blocks.
 pub fn worst_window(taken: &TakenTime<'_>, length_ns: u64) -> Option<Worst> {
     if length_ns > taken.span_ns() {
         return None;
@@ -70,15 +71,15 @@ pub fn worst_window(taken: &TakenTime<'_>, length_ns: u64) -> Option<Worst> {
     Some(search.worst)
 }
 
-/// Returns the number of blocks whose first gaps are visited together. Windows of n gaps differ by
-/// the order of the square root of n gaps. So a bound that is too high by a small part of that
-/// still excludes most of them.
+/// Returns the number of blocks that the search visits or skips together. The taken times of
+/// windows with n gaps differ by about the square root of n gaps. So a bound that is too high by a
+/// small fraction of this difference still excludes most windows.
 fn blocks_at_once(gaps: u64, length_ns: u64, span_ns: u64) -> usize {
     let in_a_window = u128::from(gaps) * u128::from(length_ns) / u128::from(span_ns.max(1));
     (in_a_window.isqrt() as usize / (8 * BLOCK)).max(1)
 }
 
-/// Search over windows of one length.
+/// State of a search for one window length.
 struct Search<'a> {
     taken: &'a TakenTime<'a>,
     length_ns: u64,
@@ -86,18 +87,20 @@ struct Search<'a> {
     worst: Worst,
 }
 
-/// State of a search: the first gap that begins after the window, and the time taken in the gaps of
-/// the window before it.
+/// Index of the first gap that begins after the current window, and the time taken in the gaps of
+/// the window before this gap.
 type Open = (usize, u64);
 
 impl Search<'_> {
-    /// Returns the begin of the window for which the time taken in this gap is just inside.
+    /// Returns the begin of the window that contains exactly the time taken in this gap, and no
+    /// earlier time of the gap.
     fn begin_ns(&self, gap: usize) -> u64 {
         let taken = self.taken;
         taken.begins_ns[gap] + taken.lengths_ns[gap] - taken.taken_ns()[gap]
     }
 
-    /// Visits windows that begin in these gaps. Each one uses the state of the one before.
+    /// Visits the windows that begin in these gaps. Each window uses the state of the previous
+    /// window.
     fn look_at(&mut self, firsts: Range<usize>, open: Option<Open>) -> Option<Open> {
         let (begins_ns, taken_ns) = (self.taken.begins_ns, self.taken.taken_ns());
         let lengths_ns = self.taken.lengths_ns;
@@ -130,8 +133,8 @@ impl Search<'_> {
         Some((next, inside_ns))
     }
 
-    /// Returns the last block that begins in the window of a block's first gap, and the time taken
-    /// before that block.
+    /// Returns the index of the first gap of the last block that begins in a window, and the time
+    /// taken in the window before that block. The window begins in the gap `first`.
     fn open(&self, first: usize) -> Open {
         let end_ns = self.begin_ns(first).saturating_add(self.length_ns);
         let block = first / BLOCK;
@@ -150,12 +153,12 @@ impl Search<'_> {
     }
 }
 
-/// Returns the time taken in the last window of this length.
+/// Returns the time taken in the window of this length that ends with the run, in nanoseconds.
 fn held_at_the_end(taken: &TakenTime<'_>, length_ns: u64) -> u64 {
     let begin_ns = taken.to_ns - length_ns;
     let gaps = taken.begins_ns.len();
     let first = taken.begins_ns.partition_point(|it| *it < begin_ns);
-    // The gap before this one may reach into the window.
+    // The gap before the gap `first` may reach into the window.
     let cut_ns = first.checked_sub(1).map_or(0, |cut| {
         let end_ns = taken.begins_ns[cut] + taken.lengths_ns[cut];
         taken.taken_ns()[cut].min(end_ns.saturating_sub(begin_ns))
@@ -163,8 +166,9 @@ fn held_at_the_end(taken: &TakenTime<'_>, length_ns: u64) -> u64 {
     cut_ns + taken.in_gaps_ns(first..gaps)
 }
 
-/// Returns the time taken in consecutive windows of this length, from the run's begin. If a gap was
-/// taken only in part, a window counts as much of it as may be in the window.
+/// Returns the time taken in each of the consecutive windows of this length, from the begin of the
+/// run. If only a part of a gap was taken, a window counts as much of this part as the window may
+/// contain.
 pub fn taken_in_turn(taken: &TakenTime<'_>, length_ns: u64) -> impl Iterator<Item = u64> {
     let length_ns = length_ns.max(1);
     let gaps = taken.begins_ns.iter().zip(taken.lengths_ns);
@@ -187,16 +191,16 @@ pub fn taken_in_turn(taken: &TakenTime<'_>, length_ns: u64) -> impl Iterator<Ite
     })
 }
 
-/// Returns the least length for which every window left at least this time; `None` if the whole run
-/// left less.
+/// Returns the smallest length for which every window left at least `supply_ns`; `None` if the
+/// whole run left less.
 pub fn longest_for(taken: &TakenTime<'_>, supply_ns: u64) -> Option<u64> {
     let (begins_ns, lengths_ns, taken_ns) = (taken.begins_ns, taken.lengths_ns, taken.taken_ns());
     let mut longest_ns = back_from_the_end(taken, supply_ns)?;
     let (mut next, mut inside_ns) = (0, 0);
     for first in 0..begins_ns.len() {
         let begin_ns = begins_ns[first] + lengths_ns[first] - taken_ns[first];
-        // The time that is left until a gap begins is less than requested, so the window must also
-        // contain the time that the gap takes.
+        // If less than the requested time is left until a gap begins, the window must also contain
+        // the time that this gap takes.
         while next < begins_ns.len()
             && begins_ns[next].saturating_sub(begin_ns) < supply_ns.saturating_add(inside_ns)
         {
@@ -217,7 +221,7 @@ pub fn longest_for(taken: &TakenTime<'_>, supply_ns: u64) -> Option<u64> {
     Some(longest_ns)
 }
 
-/// Returns the length of the last window that left this time.
+/// Returns the length of the shortest window at the end of the run that left `supply_ns`.
 fn back_from_the_end(taken: &TakenTime<'_>, supply_ns: u64) -> Option<u64> {
     let mut inside_ns = 0;
     for gap in (0..taken.begins_ns.len()).rev() {

@@ -13,7 +13,7 @@ impl Columns {
             (counter::WAKING_MONO_NS, activation.waking_mono_ns),
             (counter::SWITCH_MONO_NS, activation.switch_mono_ns),
         ];
-        // Most of these are 0, and are then left out.
+        // Most of these counters are 0, and are then left out.
         let steals = counter::STEALS_NS.into_iter().zip(activation.steal_ns);
         let missed = (counter::MISSED, activation.missed.into());
         let some = steals.chain([missed]).filter(|(_, count)| *count > 0);

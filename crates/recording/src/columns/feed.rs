@@ -7,7 +7,7 @@ use super::{Columns, Row};
 use crate::schema::{counter, event};
 
 impl Columns {
-    /// Adds one row, then one for each reason, then one for each culprit.
+    /// Adds one row for the frame, then one row for each reason, then one row for each culprit.
     pub(super) fn push_host_frame(&mut self, frame: &HostFrame) {
         let counts = [
             (counter::NUMBER, Some(frame.vcpu.into())),

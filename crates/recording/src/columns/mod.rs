@@ -119,7 +119,7 @@ impl Columns {
                     light_exits: Some(gap.light_exits),
                     heavy_exits: Some(gap.heavy_exits),
                     interference: gap.interference,
-                    // It is 0 if BPF is in use, and is then left out.
+                    // The run delay is 0 if BPF is in use, and is then left out.
                     counters: (gap.run_delay_ns > 0).then_some(&run_delay),
                     ..Row::default()
                 });

@@ -79,7 +79,8 @@ impl Columns {
         });
     }
 
-    /// Adds one row, then one for each reason, then one for the longest exit.
+    /// Adds one row for the totals, then one row for each reason, then one row for the longest
+    /// exit.
     pub(super) fn push_totals(&mut self, totals: &VcpuTotals) {
         let counts = [
             (counter::EXITS, Some(totals.exits)),
@@ -137,7 +138,8 @@ impl Columns {
     }
 }
 
-/// Returns the parts that are not 0; most parts of most exits are.
+/// Returns the parts of a split by name, with `None` for parts that are 0. Most parts of most exits
+/// are 0.
 pub(super) fn parts<'a>(
     split: &ShareMap<u64>,
 ) -> impl Iterator<Item = (&'a str, Option<u64>)> + use<'a> {

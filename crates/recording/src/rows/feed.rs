@@ -6,7 +6,7 @@ use super::Rows;
 use crate::schema::{counter, event};
 
 impl Rows {
-    /// Returns the frame that begins with this row, and the first row after it.
+    /// Returns the frame that begins with this row, and the index of the first row after the frame.
     pub(super) fn host_frame(&self, row: usize) -> Result<(HostFrame, usize), String> {
         let mut frame = HostFrame {
             vcpu: self.small_counter(row, counter::NUMBER)?,

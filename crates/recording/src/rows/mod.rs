@@ -1,4 +1,4 @@
-//! Converts columns back to events: one batch as it was read.
+//! Converts columns back to events, one batch at a time.
 
 mod activations;
 mod feed;
@@ -17,12 +17,12 @@ use vmnoise_events::{
 
 use crate::schema::{counter, event};
 
-/// A column, and its name for error messages. If this version of the format lacks the column, it
-/// has no values.
+/// Column of a batch, and its name for error messages. The column has no values if this version of
+/// the format lacks it.
 struct Column<T: ArrowPrimitiveType> {
     name: &'static str,
     values: ScalarBuffer<T::Native>,
-    /// Validity of the values; `None` if all are valid.
+    /// Validity of the values; `None` if all values are valid.
     valid: Option<NullBuffer>,
 }
 
@@ -38,13 +38,14 @@ impl<T: ArrowPrimitiveType> Column<T> {
         }
     }
 
-    /// Inlined, like the next: each event reads several values.
+    /// Returns the value, or an error if there is none. The function is inlined like
+    /// [`Self::find`], because each event reads several values.
     #[inline(always)]
     fn get(&self, row: usize) -> Result<T::Native, String> {
         self.find(row).ok_or_else(|| self.lacks(row))
     }
 
-    /// Returns the value; `None` if it is null, or there is no such row or column.
+    /// Returns the value; `None` if the value is null, or if there is no such row or column.
     #[inline(always)]
     fn find(&self, row: usize) -> Option<T::Native> {
         let value = *self.values.get(row)?;
@@ -58,7 +59,7 @@ impl<T: ArrowPrimitiveType> Column<T> {
     }
 }
 
-/// Columns of one batch, whose schema has been checked.
+/// Columns of one batch whose schema has been checked.
 pub(crate) struct Rows {
     len: usize,
     /// First row of the next event.
@@ -76,9 +77,9 @@ pub(crate) struct Rows {
     reloads: Column<U32>,
     light_exits: Column<U32>,
     heavy_exits: Column<U32>,
-    /// Since version 2.
+    /// Interferences; the column exists since format version 2.
     interference: Column<U32>,
-    /// Since version 3, like the next.
+    /// Id of the vCPU; the column exists since format version 3, like `to_cpu`.
     vcpu: Column<U32>,
     to_cpu: Column<U32>,
     counters: MapArray,
@@ -124,7 +125,7 @@ impl Rows {
         self.counter(last, counter::CRC32)
     }
 
-    /// Returns the next event; `None` when only the checksum is left.
+    /// Returns the next event; `None` if only the checksum is left.
     pub fn next_event(&mut self) -> Option<Result<Event, String>> {
         let row = self.next;
         if row + 1 >= self.len {
@@ -134,8 +135,8 @@ impl Rows {
         Some(self.event(row))
     }
 
-    /// Returns the event that begins with this row. If it has several rows, moves to the first row
-    /// after it.
+    /// Returns the event that begins with this row. If the event has several rows, moves `next` to
+    /// the first row after the event.
     fn event(&mut self, row: usize) -> Result<Event, String> {
         Ok(match self.event.get(row)? {
             event::ACTIVITY => Event::Activity(Activity {
@@ -156,7 +157,7 @@ impl Rows {
                 light_exits: self.light_exits.get(row)?,
                 heavy_exits: self.heavy_exits.get(row)?,
                 interference: self.interference.find(row),
-                // Left out if it is 0.
+                // The run delay is left out of the row if it is 0.
                 run_delay_ns: self.find_counter(row, counter::RUN_DELAY_NS).unwrap_or(0),
             }),
             event::SOURCE => Event::Source(Source {
@@ -257,7 +258,7 @@ impl Rows {
         Ok(tally)
     }
 
-    /// Returns the counts of all classes; `None` if there are none.
+    /// Returns the counts of interferences of all classes; `None` if the row has no such counts.
     fn interference_counts(&self, row: usize) -> Result<Option<InterferenceCounts>, String> {
         let is_known = |(name, _): (&str, u64)| name.starts_with("interference_");
         if !self.counters(row).any(is_known) {
@@ -271,7 +272,8 @@ impl Rows {
         }))
     }
 
-    /// Returns the count and its time; `None` if there is none.
+    /// Returns the count of posted interrupts, and the time at which it was read; `None` if the row
+    /// has no such count.
     fn posted_interrupts(&self, row: usize) -> Result<Option<PostedInterrupts>, String> {
         let is_known = |(name, _): (&str, u64)| name.starts_with("posted_");
         if !self.counters(row).any(is_known) {

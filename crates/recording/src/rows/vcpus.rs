@@ -9,7 +9,7 @@ use super::Rows;
 use crate::schema::{counter, event};
 
 impl Rows {
-    /// Returns the vCPU of this row, and the first row after the facts about its VM.
+    /// Returns the vCPU of this row, and the index of the first row after the facts about its VM.
     pub(super) fn vcpu(&self, row: usize) -> Result<(Vcpu, usize), String> {
         let small = |name: &str| self.small_counter(row, name);
         let number = self.find_counter(row, counter::NUMBER);
@@ -75,7 +75,8 @@ impl Rows {
         })
     }
 
-    /// Returns the totals that begin with this row, and the first row after them.
+    /// Returns the totals that begin with this row, and the index of the first row after the
+    /// totals.
     pub(super) fn vcpu_totals(&self, row: usize) -> Result<(VcpuTotals, usize), String> {
         let mut totals = VcpuTotals {
             vcpu: self.vcpu_id(row)?,

@@ -1,4 +1,4 @@
-//! Facts, streams of events, and reading back, for all tests here.
+//! Facts and streams of events for all tests here, and functions that write and read recordings.
 
 use vmnoise_events::*;
 use vmnoise_recording::{ReadError, RecordingEnd, RecordingReader, Writer};
@@ -286,7 +286,7 @@ pub fn record(events: &[Event], flush_every: usize) -> Vec<u8> {
     writer.finish().expect("memory takes every byte")
 }
 
-/// Reads these bytes; returns the events and the ending.
+/// Reads a recording. Returns its events, and its ending or error.
 pub fn replay(bytes: &[u8]) -> (Vec<Event>, Result<RecordingEnd, ReadError>) {
     let mut events = Vec::new();
     let end = RecordingReader::new(bytes)

@@ -1,39 +1,39 @@
-//! Axes with readable times and parts.
+//! Axes of charts, with readable times and percentages.
 
 use serde_json::{Value, json};
 use vmnoise_judge::compare::{RecordingKind, Unit};
 
-/// Lengths in seconds on a logarithmic scale: `20µs`.
+/// Returns a logarithmic axis for lengths in seconds: `20µs`.
 pub(super) fn lengths(title: &str) -> Value {
     json!({"title": {"text": title}, "type": "log", "tickformat": "~s", "ticksuffix": "s"})
 }
 
-/// Converts nanoseconds to the seconds of such an axis.
+/// Converts a length from nanoseconds to the seconds of the logarithmic axis; at least 1 ns.
 pub(super) fn length(ns: u64) -> f64 {
     ns.max(1) as f64 / 1e9
 }
 
-/// Lengths in seconds on a linear scale.
+/// Returns a linear axis for lengths in seconds.
 pub(super) fn plain_lengths(title: &str) -> Value {
     json!({"title": {"text": title}, "tickformat": "~s", "ticksuffix": "s"})
 }
 
-/// Seconds since the begin of the run.
+/// Returns an axis for seconds since the start of the run.
 pub(super) fn run_time() -> Value {
     plain("time since the start (s)")
 }
 
-/// Anything on a linear scale.
+/// Returns a linear axis for plain numbers.
 pub(super) fn plain(title: &str) -> Value {
     json!({"title": {"text": title}})
 }
 
-/// Names of bars.
+/// Returns an axis for the names of bars.
 pub(super) fn names() -> Value {
     json!({"title": {"text": ""}, "automargin": true})
 }
 
-/// Factor from a figure to its axis.
+/// Returns the factor that converts a figure from its unit to the unit of its axis.
 pub(super) const fn scale(unit: Unit) -> f64 {
     match unit {
         Unit::Nanoseconds => 1e-9,
@@ -41,7 +41,7 @@ pub(super) const fn scale(unit: Unit) -> f64 {
     }
 }
 
-/// Axis of a figure.
+/// Returns the axis for figures of this kind and unit.
 pub(super) fn of_figures(kind: RecordingKind, unit: Unit) -> Value {
     match (unit, kind) {
         (Unit::Percent, RecordingKind::Exits) => plain("% of the vCPUs’ time"),

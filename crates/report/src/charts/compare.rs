@@ -1,4 +1,4 @@
-//! Differences of recordings, and each figure over time.
+//! Charts of the differences between recordings, and of each figure over time.
 
 use std::borrow::Cow;
 

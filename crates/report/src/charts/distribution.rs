@@ -1,4 +1,4 @@
-//! Distribution of the moments' lengths.
+//! Charts of the lengths of gaps, wake-ups or exits.
 
 use hdrhistogram::Histogram;
 use serde_json::json;
@@ -9,7 +9,7 @@ use crate::figures::{duration, part_of, percent, sum, times};
 use crate::run::ReportedRun;
 use crate::tables::some_of;
 
-/// Returns the number of moments by length.
+/// Returns a histogram: the number of gaps, wake-ups or exits by length.
 pub(super) fn histogram(run: &ReportedRun) -> Chart {
     let lengths = &run.gathered.lengths;
     let mut views = Vec::new();
@@ -42,7 +42,7 @@ fn steps(run: &ReportedRun, name: &str, lengths: &[&Histogram<u64>]) -> View {
     let mut until_ns = None;
     let nothing = 0.5; // Below one, which is the bottom of a logarithmic axis.
     for (from_ns, count) in counts {
-        // The line falls to the bottom between non-empty buckets.
+        // The line drops to the bottom where buckets are empty.
         if let Some(until_ns) = until_ns.filter(|until_ns| *until_ns < from_ns) {
             edges.push(axes::length(until_ns));
             heights.push(nothing);
@@ -72,7 +72,7 @@ fn steps(run: &ReportedRun, name: &str, lengths: &[&Histogram<u64>]) -> View {
     });
     let layout = json!({
         "xaxis": axes::lengths(run.words().length),
-        // A tick at each power of ten.
+        // Tick marks are at the powers of ten.
         "yaxis": {
             "title": {"text": run.words().many}, "type": "log", "dtick": 1.0,
             "range": [-0.3, power_above(most)],
@@ -85,7 +85,7 @@ fn power_above(count: u64) -> f64 {
     (count.max(2) as f64 * 1.3).log10()
 }
 
-/// Returns the part of moments that are longer than each length.
+/// Returns the part of gaps, wake-ups or exits that are longer than each length.
 pub(super) fn tail(run: &ReportedRun) -> Chart {
     let lanes = drawn(run);
     let lengths = &run.gathered.lengths;
@@ -107,7 +107,7 @@ pub(super) fn tail(run: &ReportedRun) -> Chart {
     }
 }
 
-/// Returns a chart that compares several runs.
+/// Returns a chart that compares the lengths in several runs; `None` if there are no lengths.
 pub(crate) fn beside(runs: &[ReportedRun]) -> Option<Chart> {
     let lines: Vec<(String, Vec<(u64, u64)>)> = runs
         .iter()
@@ -127,11 +127,11 @@ pub(crate) fn beside(runs: &[ReportedRun]) -> Option<Chart> {
     })
 }
 
-/// Draws each line from lengths (ascending) and their counts.
+/// Draws a line for each name from its pairs of length (ascending) and count.
 pub(super) fn tails(lines: &[(String, Vec<(u64, u64)>)], title: &str) -> View {
     let mut traces = Vec::new();
     for (nth, (name, counts)) in lines.iter().enumerate() {
-        // Colours repeat after eight lines.
+        // Colours repeat after eight lines, so later lines are dotted.
         let dash = match nth {
             0..8 => "solid",
             _ => "dot",
@@ -174,7 +174,7 @@ fn counts(lengths: &Histogram<u64>) -> Vec<(u64, u64)> {
         .collect()
 }
 
-/// Rounds to four digits, which are enough for a line.
+/// Rounds to four significant digits, which are enough for a line.
 fn digits(part: f64) -> f64 {
     format!("{part:.3e}").parse().unwrap_or(part)
 }

@@ -1,4 +1,4 @@
-//! Exits by reason, and the time that each reason takes.
+//! Charts of exits by reason: the time that each reason takes, and the lengths of its exits.
 
 use std::collections::BTreeMap;
 
@@ -10,7 +10,7 @@ use super::{Chart, View, axes, distribution};
 use crate::figures::sum;
 use crate::shares::{colour, label};
 
-/// Number of reasons that are drawn.
+/// Number of reasons that the charts show.
 const REASONS: usize = 12;
 
 /// Groups the exits of all vCPUs by reason.
@@ -29,7 +29,7 @@ fn by_reason(run: &ExitsRun) -> Vec<(String, Vec<&ReasonExits>)> {
     reasons
 }
 
-/// Returns the time of each reason by share.
+/// Returns a chart of the time of each exit reason, by share.
 pub(super) fn reasons(run: &ExitsRun) -> Chart {
     let mut reasons = by_reason(run);
     reasons.reverse(); // Bars go from the bottom up.
@@ -43,7 +43,7 @@ pub(super) fn reasons(run: &ExitsRun) -> Chart {
     let mut views = Vec::new();
     for (view, asleep) in [("without sleep", false), ("with sleep", true)] {
         let mut traces = Vec::new();
-        // From the bottom of a bar to its top.
+        // Parts of a bar, from its bottom to its top.
         for share in Share::OF_EXITS.into_iter().chain([Share::Unexplained]) {
             let sums: Vec<f64> = reasons
                 .iter()
@@ -75,7 +75,7 @@ pub(super) fn reasons(run: &ExitsRun) -> Chart {
     }
 }
 
-/// Returns the lengths of exits by reason.
+/// Returns a chart of the lengths of exits, by reason.
 pub(super) fn tails(run: &ExitsRun) -> Chart {
     let lines: Vec<(String, Vec<(u64, u64)>)> = by_reason(run)
         .into_iter()

@@ -1,4 +1,4 @@
-//! Hosts, takers and ranks of a fleet.
+//! Charts of hosts, culprits and ranks of a fleet.
 
 use serde_json::{Value, json};
 use vmnoise_events::Share;
@@ -8,7 +8,7 @@ use crate::figures::{part_of, percent, sum};
 use crate::fleet::{Fleet, Judged, Lot};
 use crate::shares::{colour, label};
 
-/// Number of bars that are drawn.
+/// Largest number of bars in a chart.
 const BARS: usize = 20;
 const USUAL: &str = "#7f8f9f";
 const OUT: &str = "#e4572e";
@@ -20,7 +20,7 @@ pub(crate) fn fleet(fleet: &Fleet) -> Vec<Chart> {
     charts
 }
 
-/// Draws each host by its loss, the smallest first.
+/// Draws a point for each host, ordered by its loss: the smallest first.
 fn hosts(fleet: &Fleet) -> Chart {
     let judged = &fleet.judged_hosts;
     let rising = judged.places.iter().rev();
@@ -33,7 +33,7 @@ fn hosts(fleet: &Fleet) -> Chart {
     }
 }
 
-/// Draws each rank by its number.
+/// Draws a point for each rank, ordered by the rank's number.
 fn ranks(fleet: &Fleet) -> Chart {
     let judged = &fleet.judged_ranks;
     let mut places = judged.places.clone();
@@ -75,7 +75,7 @@ fn scatter(judged: &Judged, points: Vec<(u64, (usize, &Lot))>, along: &str) -> V
         })
     });
     let traces: Vec<Value> = traces.collect();
-    // A single point is no chart.
+    // A chart needs at least two points.
     if points.len() < 2 {
         return Vec::new();
     }
@@ -86,7 +86,7 @@ fn scatter(judged: &Judged, points: Vec<(u64, (usize, &Lot))>, along: &str) -> V
     vec![View::new("", traces, layout)]
 }
 
-/// Draws the lost time of the worst hosts by share.
+/// Draws the lost time of the hosts that lost the most, by share.
 fn worst(fleet: &Fleet) -> Chart {
     let places = &fleet.judged_hosts.places;
     let shown: Vec<&Lot> = places
@@ -133,7 +133,7 @@ fn worst(fleet: &Fleet) -> Chart {
     }
 }
 
-/// Draws the largest takers of all hosts.
+/// Draws the culprits that took the most time on all hosts.
 fn takers(fleet: &Fleet) -> Chart {
     let total_ns = sum(fleet.takers.iter().map(|(_, taken)| taken.total_ns));
     let shown = &fleet.takers[..fleet.takers.len().min(BARS)];
@@ -168,7 +168,7 @@ fn takers(fleet: &Fleet) -> Chart {
     }
 }
 
-/// Removes digits that are not visible.
+/// Rounds off digits that are not visible.
 fn short(percent: f64) -> f64 {
     (percent * 1e6).round() / 1e6
 }

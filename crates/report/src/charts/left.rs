@@ -1,4 +1,4 @@
-//! CPU time left in windows of each length.
+//! Chart of the least CPU time left in windows of each length.
 
 use serde_json::json;
 
@@ -7,8 +7,8 @@ use crate::figures::duration;
 use crate::run::ReportedRun;
 use crate::tables::some_of;
 
-/// Draws the least time left in a window of each length, in percent; without views if it is
-/// unknown.
+/// Draws, for each length, the least time left in any window of this length, in percent. The chart
+/// has no views if this time is unknown.
 pub(super) fn left(run: &ReportedRun) -> Chart {
     let lanes = drawn(run);
     let lines = run.left.iter().filter(|(lane, _)| lanes.contains(lane));

@@ -1,5 +1,5 @@
-//! The charts of one run, as the library's own data. The page supplies colours and fonts, light or
-//! dark.
+//! Charts of a run, in the data format of the charts' library. The page adds colours and fonts, for
+//! a light or a dark background.
 
 mod axes;
 mod compare;
@@ -23,18 +23,18 @@ use serde_json::{Value, json};
 use crate::figures::sum;
 use crate::run::{ReportedRun, RunOutcome};
 
-/// Number of lanes that are drawn singly.
+/// Largest number of CPUs or vCPUs that are drawn as separate lines.
 const LANES: usize = 16;
 
-/// A chart.
+/// A chart of the page.
 #[derive(Debug)]
 pub(crate) struct Chart {
     pub(crate) title: &'static str,
-    /// True if the chart needs the full width of the page.
+    /// Whether the chart needs the full width of the page.
     pub(crate) is_wide: bool,
-    /// Explanation of the picture.
+    /// Explanation of the chart.
     pub(crate) note: String,
-    /// One view, or several to choose from.
+    /// Views of the chart. If there are several, the reader selects one.
     pub(crate) views: Vec<View>,
 }
 
@@ -42,7 +42,7 @@ pub(crate) struct Chart {
 #[derive(Debug)]
 pub(crate) struct View {
     pub(crate) name: String,
-    /// The library's `data` and `layout`.
+    /// Fields `data` and `layout` of the library, as JSON.
     pub(crate) json: String,
 }
 
@@ -55,13 +55,14 @@ impl View {
     }
 }
 
-/// Returns JSON for a script of the page. A name from a foreign process must not end that script.
+/// Formats JSON for a script of the page. Escapes `<`, so that a process name cannot end the
+/// script.
 fn harmless(value: &Value) -> String {
     value.to_string().replace('<', "\\u003c")
 }
 
-/// Returns the charts in the order of the page, after the chart of spikes, which the page draws
-/// itself.
+/// Returns the charts in the order of the page. The chart of spikes is not included: it comes
+/// first, and the page's own script draws it.
 pub(crate) fn charts(run: &ReportedRun) -> Vec<Chart> {
     let mut charts = vec![over_time::shares(run), over_time::heat(run)];
     charts.push(distribution::histogram(run));
@@ -77,7 +78,8 @@ pub(crate) fn charts(run: &ReportedRun) -> Vec<Chart> {
     charts
 }
 
-/// Returns the indices of the lanes that are drawn: those that lost most, in their own order.
+/// Returns the indices of the CPUs or vCPUs to draw: those that lost the most time, in their own
+/// order.
 fn drawn(run: &ReportedRun) -> Vec<usize> {
     let mut lanes_ns = vec![0u64; run.gathered.lanes.len()];
     for taker in &run.gathered.takers {

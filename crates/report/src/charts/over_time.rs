@@ -1,4 +1,4 @@
-//! Lost time over the run.
+//! Charts of the lost time during the run.
 
 use serde_json::{Value, json};
 use vmnoise_events::Share;
@@ -9,12 +9,12 @@ use crate::run::ReportedRun;
 use crate::shares::{colour, label};
 use crate::tables::some_of;
 
-/// Largest height of all rows of the heat map, so that it fits on a sheet of paper.
+/// Largest height of all rows of the heat map, in pixels, so that the map fits on a sheet of paper.
 const HEAT_MOST: usize = 760;
-/// Height above and below the rows.
+/// Height above and below the rows, in pixels.
 const HEAT_EDGES: usize = 110;
 
-/// Draws the shares over time, of all lanes together and of each lane.
+/// Draws the lost time by share: for all CPUs or vCPUs together, and for each one.
 pub(super) fn shares(run: &ReportedRun) -> Chart {
     let even = &run.gathered.windows;
     let lanes = drawn(run);
@@ -73,11 +73,11 @@ fn stacked(name: &str, run: &ReportedRun, lanes: &[usize]) -> View {
     View::new(name, traces, layout)
 }
 
-/// Draws every lane over time; darker means more loss.
+/// Draws the lost time of each CPU or vCPU as a row. Darker cells mean more loss.
 pub(super) fn heat(run: &ReportedRun) -> Chart {
     let even = &run.gathered.windows;
     let mut views = Vec::new();
-    // One row would repeat the chart of shares.
+    // The chart of shares already shows a single row.
     if even.len() > 1 && even.lanes() > 1 {
         let width_ns = even.width_ns;
         let middles_ns = even
@@ -85,7 +85,7 @@ pub(super) fn heat(run: &ReportedRun) -> Chart {
             .map(|mono_ns| run.at_ns(mono_ns.saturating_add(width_ns / 2)));
         let at_s: Vec<f64> = middles_ns.map(|ns| round(ns as f64 / 1e9)).collect();
         let mut order: Vec<usize> = (0..even.lanes()).collect();
-        // Rows go from the bottom up.
+        // The chart draws its rows from the bottom up.
         order.sort_by_key(|lane| std::cmp::Reverse(run.gathered.lanes[*lane]));
         let names: Vec<String> = order
             .iter()
@@ -96,7 +96,7 @@ pub(super) fn heat(run: &ReportedRun) -> Chart {
             let window = even.of(lane, place);
             part_of(window.map_or(0, |it| it.shares_ns.total()), width_ns)
         };
-        // Noise covers many powers of ten: the colour stands for the power.
+        // Noise covers many powers of ten, so the colour shows the logarithm.
         let powers: Vec<Vec<f64>> = order
             .iter()
             .map(|lane| {
@@ -134,7 +134,7 @@ pub(super) fn heat(run: &ReportedRun) -> Chart {
     }
 }
 
-/// Returns the colours, from transparent for nothing to the darkest for all.
+/// Returns the colours of the heat map, from transparent (no loss) to the darkest (all time lost).
 fn scale() -> Value {
     json!([
         [0.0, "rgba(127,143,159,0.06)"],
@@ -146,7 +146,7 @@ fn scale() -> Value {
     ])
 }
 
-/// Rounds to the digits that charts show.
+/// Rounds off digits that charts do not show.
 fn round(value: f64) -> f64 {
     (value * 1e4).round() / 1e4
 }

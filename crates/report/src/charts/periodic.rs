@@ -1,4 +1,4 @@
-//! Gaps without a known cause, folded at each period that was found among them.
+//! Chart of gaps without a known cause that recur with a period.
 
 use serde_json::json;
 use vmnoise_explain::Periodic;
@@ -7,7 +7,7 @@ use super::{Chart, View, axes};
 use crate::figures::{duration, times};
 use crate::run::ReportedRun;
 
-/// Draws a view for each period.
+/// Draws a view for each period that was found.
 pub(super) fn periodic(run: &ReportedRun) -> Chart {
     let found = run.summary().map_or(&[][..], |it| &it.periodic);
     Chart {

@@ -1,4 +1,5 @@
-//! Parts of wake-ups: by phase, and in a join each phase by side.
+//! Charts of wake-ups by phase. For joined recordings, each phase is divided into the time of guest
+//! and host.
 
 use serde_json::{Value, json};
 use vmnoise_explain::PhaseSides;
@@ -9,7 +10,7 @@ use crate::phases::{self, CpuPhases, colour, label};
 use crate::run::ReportedRun;
 use crate::tables::some_of;
 
-/// Returns the sides with their colours and times.
+/// Returns the name, the colour and the time in nanoseconds of each side.
 const fn sides(of: PhaseSides) -> [(&'static str, &'static str, u64); 3] {
     [
         ("the guest", "#1f9e89", of.guest_ns),
@@ -18,7 +19,7 @@ const fn sides(of: PhaseSides) -> [(&'static str, &'static str, u64); 3] {
     ]
 }
 
-/// Draws an average wake-up.
+/// Draws the phases of an average wake-up.
 pub(super) fn phases(run: &ReportedRun) -> Chart {
     let all = phases::by_cpu(run);
     let lanes = drawn(run);
@@ -51,7 +52,7 @@ pub(super) fn phases(run: &ReportedRun) -> Chart {
     }
 }
 
-/// Draws a bar for each CPU.
+/// Draws a bar for each CPU, divided by phase.
 fn by_phase(cpus: &[(String, CpuPhases)]) -> View {
     let names: Vec<&str> = cpus.iter().rev().map(|(name, _)| &**name).collect();
     let mut traces = Vec::new();
@@ -66,7 +67,7 @@ fn by_phase(cpus: &[(String, CpuPhases)]) -> View {
     stacked(traces, names.len())
 }
 
-/// Draws a bar for each phase.
+/// Draws a bar for each phase, divided by side.
 fn by_side(name: &str, cpu: &CpuPhases) -> View {
     let reported = cpu.phases.iter().rev();
     let reported = reported.filter(|it| it.total_ns.is_some_and(|ns| ns > 0));
@@ -85,7 +86,7 @@ fn by_side(name: &str, cpu: &CpuPhases) -> View {
     }
 }
 
-/// Draws the bars of one colour; `None` if all are empty.
+/// Draws the parts of all bars that have one colour; `None` if all are empty.
 fn bars<'a>(
     name: &str,
     colour: &'static str,
@@ -119,7 +120,7 @@ fn stacked(traces: Vec<Value>, bars: usize) -> View {
     View::new("", traces, layout)
 }
 
-/// Returns the mean in seconds, to a tenth of a nanosecond.
+/// Returns the mean in seconds, rounded to a tenth of a nanosecond.
 fn mean_s(total_ns: u64, count: u64) -> f64 {
     (total_ns as f64 * 10.0 / count.max(1) as f64).round() / 1e10
 }

@@ -1,4 +1,5 @@
-//! The chart of spikes, which the page draws itself: each point shows its causes on request.
+//! The chart of the longest gaps, wake-ups or exits. The page's own script draws it, and a click on
+//! a point shows the causes.
 
 use std::collections::HashMap;
 
@@ -14,14 +15,14 @@ use crate::scenes::{Bar, KernelSide, few};
 use crate::shares::{colour, label};
 use crate::trees::trees;
 
-/// Lines of a tree on the screen.
+/// Limits on the number of lines of a tree.
 const MOST: Most = Most {
     exits: 12,
     parts: 8,
     evenly: false,
 };
 
-/// The chart that the page draws itself.
+/// Data of the chart that the page's own script draws.
 #[derive(Debug)]
 pub(crate) struct Spikes {
     pub(crate) title: &'static str,
@@ -29,12 +30,12 @@ pub(crate) struct Spikes {
     pub(crate) json: String,
 }
 
-/// Data for the script of the chart.
+/// Data for the script that draws the chart.
 #[derive(Serialize)]
 struct SpikesData<'a> {
     length: &'static str,
     victim: &'static str,
-    /// Name of all lanes together.
+    /// Label for all CPUs or vCPUs together.
     all: String,
     lanes: Vec<&'a str>,
     shares: Vec<ShareData>,
@@ -42,18 +43,20 @@ struct SpikesData<'a> {
     spikes: Vec<SpikeData>,
     scenes: Vec<Vec<BarData>>,
     trees: Vec<(String, Vec<LineData>)>,
-    /// True if the branches of a tree follow each other in time.
+    /// Whether the branches of a tree follow each other in time.
     phases: bool,
 }
 
-/// Lane; begin after that of the run; length; parts (share, name and length in turns); numbers of
-/// its scene and of its tree, if it has them. Times are in nanoseconds.
+/// A gap, wake-up or exit: index of its CPU or vCPU, begin after the start of the run, length,
+/// parts, index of its scene, index of its tree. A part has three numbers: share, name and length.
+/// Scene and tree may be missing. Times are in nanoseconds.
 type SpikeData = (usize, u64, u64, Vec<i64>, Option<usize>, Option<usize>);
 
-/// Depth, share (-1 for a phase or an exit), words, length.
+/// A line of a tree: depth, share (-1 for a phase or an exit), text, length in nanoseconds.
 type LineData = (u8, i64, i64, u64);
 
-/// 1 for the machine below, begin after that of the spike, length, share, name.
+/// A bar of a scene: 1 for the host's activity and 0 for the guest's, begin after the begin of the
+/// spike, length, share, name. Times are in nanoseconds.
 type BarData = (u8, u64, u64, usize, i64);
 
 #[derive(Serialize)]
@@ -63,7 +66,7 @@ struct ShareData {
     colour: &'static str,
 }
 
-/// Returns the chart; `None` if there are no moments.
+/// Returns the chart; `None` if nothing was recorded.
 pub(crate) fn spikes(run: &ReportedRun) -> Option<Spikes> {
     let words = run.words();
     let gathered = &run.gathered;
@@ -146,7 +149,7 @@ fn data(run: &ReportedRun) -> SpikesData<'_> {
     }
 }
 
-/// Names by number: 0 means unknown.
+/// Names, each with an index. Index 0 means unknown.
 struct Names {
     places: HashMap<String, i64>,
     names: Vec<String>,

@@ -1,4 +1,4 @@
-//! Each figure of two groups of recordings, run by run.
+//! Chart of two groups of recordings: each figure of each run.
 
 use serde_json::{Value, json};
 use vmnoise_judge::compare::GroupRow;
@@ -7,7 +7,7 @@ use super::axes::{of_figures, scale};
 use super::{Chart, View};
 use crate::beside::{ComparePage, GroupsBeside, value};
 
-/// Draws a view for each figure that at least one run has.
+/// Draws a view for each figure that is not 0 in every run.
 pub(super) fn two_groups(page: &ComparePage<'_>, of: &GroupsBeside<'_>) -> Chart {
     let files: Vec<&str> = page.runs.iter().map(|run| run.file).collect();
     let (before, after) = files.split_at(of.before.min(files.len()));

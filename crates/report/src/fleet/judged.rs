@@ -1,48 +1,49 @@
-//! Finds the hosts, or ranks, that lose far more than the others.
+//! Finds hosts or ranks that lose far more time than similar ones.
 //!
 //! A lot is a host or a rank. Lots are compared only if they had the same workload and threshold. A
-//! lot stands out if it meets all of these conditions:
+//! lot stands out if all of these conditions hold:
 //!
-//! - It lies beyond Tukey's outer fence (*Exploratory Data Analysis*, 1977): the upper quartile
-//!   plus three times the distance of the quartiles.
+//! - Its loss is above Tukey's outer fence (*Exploratory Data Analysis*, 1977): the upper quartile
+//!   plus three times the distance between the quartiles.
 //! - It loses at least twice as much as the median.
-//! - It loses at least a thousandth of its time. If most lots lose almost nothing, a single gap is
-//!   beyond any fence.
+//! - It loses at least 0.1 % of its time. Without this condition, a single gap could be above the
+//!   fence if most lots lose almost nothing.
 //!
-//! If losses are normally distributed and a fleet has 1000 similar lots, one of them stands out by
-//! chance in about one of 1000 fleets.
+//! Example: a fleet has 1000 similar lots whose losses are normally distributed. In about one of
+//! 1000 such fleets, a lot stands out by chance.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
 use super::lot::{Lot, Taker};
 
-/// Smallest group that is judged: quartiles of fewer say nothing.
+/// Smallest group that is judged. Quartiles of fewer hosts or ranks mean nothing.
 pub(crate) const LEAST: usize = 8;
-/// Multiple of the median that an outlier must reach.
+/// Multiple of the group's median loss that an outlier must reach.
 pub(crate) const TIMES: f64 = 2.0;
-/// Least percentage of its time that an outlier must have lost.
+/// Least loss of an outlier, in percent of its time.
 pub(crate) const LEAST_LOST: f64 = 0.1;
 
-/// Lots, each compared with similar ones. Numbers are indices into all lots.
+/// Hosts or ranks, each compared with similar ones. The fields contain indices into all hosts or
+/// ranks.
 #[derive(Debug, Default)]
 pub(crate) struct Judged {
-    /// Groups of similar lots; the largest group first.
+    /// Groups of similar hosts or ranks, the largest group first.
     pub(crate) groups: Vec<Group>,
-    /// All lots that are in a group: the largest loss first.
+    /// Hosts or ranks that are in a group, the largest loss first.
     pub(crate) places: Vec<usize>,
-    /// All lots that stand out in their group: the largest loss first.
+    /// Hosts or ranks that stand out in their group, the largest loss first.
     pub(crate) out: Vec<usize>,
 }
 
-/// Lots with the same workload and threshold.
+/// Hosts or ranks with the same workload and threshold.
 #[derive(Debug)]
 pub(crate) struct Group {
-    /// Indices of the lots in the group: the largest loss first.
+    /// Indices of the group's hosts or ranks, the largest loss first.
     pub(crate) places: Vec<usize>,
-    /// Median loss, in percent.
+    /// Median loss, in percent of the time.
     pub(crate) median: f64,
-    /// Number of lots that stand out, which come first.
+    /// Number of hosts or ranks that stand out. They are the first ones in `places`.
     out: usize,
 }
 
@@ -76,13 +77,14 @@ impl Judged {
         self.groups.iter().filter(|it| it.is_large())
     }
 
-    /// Returns the group of this lot.
+    /// Returns the group of the host or rank with this index; `None` if no group contains this host
+    /// or rank.
     pub(crate) fn group_of(&self, place: usize) -> Option<&Group> {
         self.groups.iter().find(|it| it.places.contains(&place))
     }
 
-    /// Returns the cause with the largest excess over the group's median, and this excess in
-    /// percent.
+    /// Finds the culprit whose time is farthest above the group's median. Returns the culprit, and
+    /// the excess in percent of the time.
     pub(crate) fn excess<'l>(&self, lots: &'l [Lot], place: usize) -> Option<(&'l Taker, f64)> {
         let lot = &lots[place];
         let group = self.group_of(place)?;
@@ -120,7 +122,7 @@ impl Group {
         }
     }
 
-    /// Returns true if the group is large enough to be judged.
+    /// Returns whether the group is large enough to be judged.
     pub(crate) fn is_large(&self) -> bool {
         self.places.len() >= LEAST
     }
@@ -134,7 +136,8 @@ fn sort_falling(lots: &mut [(usize, f64)]) {
     lots.sort_by(|one, other| other.1.total_cmp(&one.1));
 }
 
-/// Returns a quantile of falling numbers, interpolated linearly; 0 if there are none.
+/// Returns a quantile of descending numbers, interpolated linearly; 0 without numbers. The part
+/// `part` of all numbers, 0 to 1, is larger than the result.
 fn quantile(falling: &[f64], part: f64) -> f64 {
     let Some(last) = falling.len().checked_sub(1) else {
         return 0.0;
@@ -150,7 +153,7 @@ mod tests {
     use super::*;
     use crate::fleet::lot::Sums;
 
-    /// Returns hosts that lose these thousandths of a percent.
+    /// Returns one host for each number in `lost`, which is its loss in thousandths of a percent.
     fn lots(lost: &[u64], looked: (&'static str, u64)) -> Vec<Lot> {
         let lots = lost.iter().map(|lost| Lot {
             looked: [looked].into(),
@@ -168,7 +171,8 @@ mod tests {
 
     #[test]
     fn quantiles_are_those_of_the_usual_definition() {
-        // Same as numpy.quantile([1, 2, 3, 4, 10], …), from the other end.
+        // The numbers descend, so 0.25 gives the result of `numpy.quantile([1, 2, 3, 4, 10],
+        // 0.75)`.
         let falling = [10.0, 4.0, 3.0, 2.0, 1.0];
         assert_eq!(quantile(&falling, 0.25), 4.0);
         assert_eq!(quantile(&falling, 0.5), 3.0);
@@ -184,23 +188,23 @@ mod tests {
         with_worst[17] = 900;
         let judged = Judged::new(&lots(&with_worst, OSNOISE));
         assert_eq!(judged.out, [17]);
-        // Beyond the fence, but not twice as much.
+        // This loss is above the fence, but not twice the median.
         with_worst[17] = 350;
         assert_eq!(Judged::new(&lots(&with_worst, OSNOISE)).out, [0; 0]);
-        // Too few to judge.
+        // Three hosts are too few to be judged.
         let few = Judged::new(&lots(&[200, 200, 900], OSNOISE));
         assert_eq!((few.out, few.places), (vec![], vec![2, 0, 1]));
     }
 
     #[test]
     fn hosts_that_were_looked_at_otherwise_are_held_against_their_like() {
-        // Three of them are too few.
+        // Three hosts have another threshold, and are too few to be judged.
         let mut all = lots(&[200; 20], OSNOISE);
         all.extend(lots(&[9_000, 200, 200], ("osnoise", 100)));
         let judged = Judged::new(&all);
         assert_eq!((judged.out.len(), judged.large().count()), (0, 1));
         assert_eq!(judged.large().next().unwrap().places.len(), 20);
-        // Two groups of nine, each with one that stands out; the finer threshold loses more.
+        // Each of two groups of nine has one outlier. Hosts with the finer threshold lose more.
         let fine = [300, 300, 300, 2_000, 300, 300, 300, 300, 300];
         let coarse = [150, 150, 150, 150, 150, 150, 150, 150, 290 + 150];
         let mut all = lots(&coarse, ("osnoise", 100_000));
@@ -213,8 +217,7 @@ mod tests {
 
     #[test]
     fn who_loses_next_to_nothing_does_not_stand_out() {
-        // All but one lose nothing: first that one loses a single gap, then a thousandth of its
-        // time.
+        // Only one host loses time: first one gap, then a thousandth of its time.
         let mut lost = [0; 9];
         lost[3] = 99;
         assert_eq!(Judged::new(&lots(&lost, OSNOISE)).out, [0; 0]);

@@ -1,4 +1,4 @@
-//! Groups of runs: the runs of a host, or of a rank.
+//! Runs of one host or one rank, taken together.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -7,31 +7,33 @@ use vmnoise_events::{MeasuringCommand, Share};
 use super::FleetRun;
 use crate::figures::{part_of, sum};
 
-/// A cause of lost time, without its number.
+/// Culprit of lost time: its share, and its name without a number.
 pub(crate) type Taker = (Share, Option<String>);
 
-/// Time that a cause took.
+/// Time that a culprit took.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Taken {
     pub(crate) gaps: u64,
     pub(crate) total_ns: u64,
     pub(crate) most_ns: u64,
-    /// Number of lots, then the index of the lot with most of this time, and that time.
+    /// Number of hosts or ranks from which the culprit took time.
     pub(crate) lots: u64,
+    /// Index of the host or rank from which the culprit took the most time, and this time in
+    /// nanoseconds.
     pub(crate) most_of: (usize, u64),
 }
 
-/// A host or a rank.
+/// A host or a rank, with the sums of its runs.
 #[derive(Debug, Default)]
 pub(crate) struct Lot {
     pub(crate) name: String,
     /// Number of the rank; 0 for a host.
     pub(crate) rank: u64,
     pub(crate) runs: u64,
-    /// All workloads and thresholds of the lot's runs.
+    /// Workload and threshold (in nanoseconds) of each run.
     pub(crate) looked: BTreeSet<(&'static str, u64)>,
     pub(crate) cpus: BTreeMap<u32, Sums>,
-    /// Sum of all CPUs.
+    /// Sums over all CPUs.
     pub(crate) all: Sums,
     pub(crate) pauses: bool,
     pub(crate) incomplete: u64,
@@ -59,7 +61,7 @@ impl Sums {
         self.max_gap_ns = self.max_gap_ns.max(other.max_gap_ns);
     }
 
-    /// Returns the lost part of the time; `None` if nothing was observed.
+    /// Returns the lost part of the time, in percent; `None` if no time was observed.
     pub(crate) fn noise_percent(&self) -> Option<f64> {
         (self.runtime_ns > 0).then(|| part_of(self.noise_ns, self.runtime_ns))
     }
@@ -69,7 +71,8 @@ impl Sums {
     }
 }
 
-/// Returns the lots by key, in the order of keys; runs without a key are left out.
+/// Groups runs by the key that `key` returns. Returns one host or rank for each key, in ascending
+/// order. Runs without a key are left out.
 pub(super) fn of(runs: &[FleetRun], key: impl Fn(&FleetRun) -> Option<(u64, String)>) -> Vec<Lot> {
     let mut lots: BTreeMap<(u64, String), Lot> = BTreeMap::new();
     for run in runs {
@@ -110,44 +113,45 @@ impl Lot {
         }
     }
 
-    /// Returns the lost part of the lot's time, in percent; `None` if it is unknown, so that the
-    /// lot cannot be ranked.
+    /// Returns the lost part of the time, in percent. `None` if unknown, so that the host or rank
+    /// cannot be compared.
     pub(crate) fn noise_percent(&self) -> Option<f64> {
         self.all.noise_percent()
     }
 
-    /// Returns the part of the lot's time that a cause took, in percent.
+    /// Returns the part of the time that a culprit took, in percent.
     pub(crate) fn taken_percent(&self, taker: &Taker) -> f64 {
         let taken = self.takers.get(taker);
         taken.map_or(0.0, |it| part_of(it.total_ns, self.all.runtime_ns))
     }
 
-    /// Returns the unobserved part of the lot's time, in percent; `None` if the workload paused on
+    /// Returns the unobserved part of the time, in percent; `None` if the workload paused on
     /// purpose.
     pub(crate) fn unseen_percent(&self) -> Option<f64> {
         (!self.pauses).then(|| self.all.unseen_percent())
     }
 
-    /// Returns the largest unobserved part of a CPU.
+    /// Returns the unobserved part of the time of the CPU where this part is largest, in percent.
+    /// `None` if the workload paused on purpose.
     pub(crate) fn most_unseen_percent(&self) -> Option<f64> {
         let cpus = self.cpus.values().map(Sums::unseen_percent);
         cpus.max_by(f64::total_cmp).filter(|_| !self.pauses)
     }
 
-    /// Returns the CPU that lost most of its time.
+    /// Returns the CPU that lost the largest part of its time, and this part in percent.
     pub(crate) fn worst_cpu(&self) -> Option<(u32, f64)> {
         let cpus = self.cpus.iter();
         let cpus = cpus.filter_map(|(cpu, sums)| Some((*cpu, sums.noise_percent()?)));
         cpus.max_by(|one, other| one.1.total_cmp(&other.1).then(other.0.cmp(&one.0)))
     }
 
-    /// Returns the largest cause.
+    /// Returns the culprit that took the most time, and the time that this culprit took.
     pub(crate) fn most(&self) -> Option<(&Taker, &Taken)> {
         self.takers.iter().max_by_key(|(_, taken)| taken.total_ns)
     }
 }
 
-/// Returns the causes in all lots, the largest first.
+/// Returns the culprits of all hosts or ranks, the largest first.
 pub(crate) fn by_taker(lots: &[Lot]) -> Vec<(Taker, Taken)> {
     let mut takers: BTreeMap<&Taker, Taken> = BTreeMap::new();
     for (place, lot) in lots.iter().enumerate() {
@@ -170,7 +174,7 @@ pub(crate) fn by_taker(lots: &[Lot]) -> Vec<(Taker, Taken)> {
     takers
 }
 
-/// Returns the name of a workload.
+/// Returns the command that ran this workload.
 const fn word(workload: MeasuringCommand) -> &'static str {
     match workload {
         MeasuringCommand::Observed => "osnoise --pid",

@@ -1,4 +1,4 @@
-//! The hosts of a data set, each compared with similar ones.
+//! Hosts and ranks of a data set, each compared with similar ones.
 
 mod judged;
 mod lot;
@@ -8,78 +8,80 @@ use vmnoise_events::{MeasuringCommand, Share};
 pub(crate) use judged::{Group, Judged, LEAST, LEAST_LOST, TIMES};
 pub(crate) use lot::{Lot, Taken, Taker, by_taker};
 
-/// A run of a host.
+/// A run in a data set.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FleetRun {
-    /// Name of the machine that recorded.
+    /// Name of the machine that made the recording.
     pub host: String,
-    /// Rank of the recording process in a parallel program; `None` if it had no rank.
+    /// Rank of the recording process in a parallel program; `None` if the process had no rank.
     pub rank: Option<u64>,
-    /// Workload that observed.
+    /// Workload that measured the gaps.
     pub workload: MeasuringCommand,
-    /// Shortest gap that was recorded, in nanoseconds.
+    /// Threshold in nanoseconds: shorter gaps were not recorded.
     pub threshold_ns: u64,
-    /// True if the workload polled only a part of each period.
+    /// Whether the workload polled during only a part of each period.
     pub pauses: bool,
-    /// True if the run ended normally, not by a kill.
+    /// Whether the run ended normally. False for a run that was killed.
     pub complete: bool,
-    /// Lost records that may have been gaps.
+    /// Number of lost records that may have been gaps.
     pub lost_gaps: u64,
-    /// All other lost records: gaps keep their lengths, but may lack their causes.
+    /// Number of other lost records. They change no gap's length, but may leave a gap without a
+    /// cause.
     pub lost_witnesses: u64,
-    /// Sums of each CPU.
+    /// Sums for each CPU.
     pub cpus: Vec<FleetCpu>,
-    /// Causes of lost time, over all CPUs.
+    /// Culprits of lost time, over all CPUs.
     pub takers: Vec<FleetTaker>,
 }
 
-/// A CPU of a run.
+/// Sums of one CPU of a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct FleetCpu {
     /// Number of the CPU.
     pub cpu: u32,
-    /// Time from the workload's first reading of the clock to the last, in nanoseconds.
+    /// Time from the first to the last reading of the clock by the workload, in nanoseconds.
     pub span_ns: u64,
-    /// Time for which the workload ran in between, in nanoseconds.
+    /// Time for which the workload polled between its first and last reading of the clock, in
+    /// nanoseconds.
     pub runtime_ns: u64,
-    /// Number of gaps.
+    /// Number of gaps of the CPU.
     pub gaps: u64,
-    /// Length of all gaps, in nanoseconds.
+    /// Sum of the lengths of all gaps, in nanoseconds.
     pub noise_ns: u64,
-    /// Length of the longest gap in nanoseconds; `None` if there is none.
+    /// Length of the longest gap, in nanoseconds; `None` without gaps.
     pub max_gap_ns: Option<u64>,
 }
 
-/// A cause of lost time in a run.
+/// Time that a culprit took in a run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FleetTaker {
-    /// Share of the time.
+    /// Share in which the time is counted.
     pub share: Share,
-    /// Name without a number; `None` if it is unknown.
+    /// Name of the culprit without its number; `None` if unknown.
     pub name: Option<String>,
-    /// Number of gaps.
+    /// Number of gaps in which the culprit took time.
     pub gaps: u64,
-    /// Total time in nanoseconds.
+    /// Total time, in nanoseconds.
     pub total_ns: u64,
-    /// Largest time in one gap, in nanoseconds.
+    /// Longest time in one gap, in nanoseconds.
     pub most_ns: u64,
 }
 
 /// The hosts and ranks of a data set, each compared with similar ones.
 pub(crate) struct Fleet {
     pub(crate) hosts: Vec<Lot>,
-    /// Empty if no run has a rank.
+    /// Ranks of parallel programs; empty if no run has a rank.
     pub(crate) ranks: Vec<Lot>,
     pub(crate) judged_hosts: Judged,
     pub(crate) judged_ranks: Judged,
-    /// The largest first.
+    /// Culprits on all hosts and the time that they took, the largest first.
     pub(crate) takers: Vec<(Taker, Taken)>,
 }
 
 impl Fleet {
     pub(crate) fn new(runs: &[FleetRun]) -> Fleet {
         let hosts = lot::of(runs, |run| Some((0, run.host.clone())));
-        // Several jobs have a rank with this number; the host distinguishes them.
+        // Several programs may have a rank with the same number, so the host is part of the name.
         let rank = |run: &FleetRun| {
             let rank = run.rank?;
             Some((rank, format!("rank {rank} on {}", run.host)))

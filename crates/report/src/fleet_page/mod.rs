@@ -1,5 +1,5 @@
-//! The page of a data set of many hosts: those that lose most, the causes, and the ranks that delay
-//! others.
+//! The page about many hosts: which hosts lose the most time, who takes this time, and which ranks
+//! delay other ranks.
 
 #[cfg(test)]
 mod tests;
@@ -14,18 +14,18 @@ use crate::frame::{Figure, Frame};
 use crate::page::RefusedFile;
 use crate::tables::{self, Table};
 
-/// Contents of a page.
+/// Contents of the page about many hosts.
 #[derive(Debug)]
 pub struct FleetPage {
     /// Name of the data set.
     pub name: String,
-    /// Runs with gaps.
+    /// Runs that measured gaps.
     pub runs: Vec<FleetRun>,
-    /// Number of runs without gaps: those of wake-ups and exits.
+    /// Number of runs of wake-ups or exits, which have no gaps.
     pub gapless_runs: usize,
-    /// Runs that could not be read.
+    /// Files that could not be read.
     pub refused: Vec<RefusedFile>,
-    /// Version of the program.
+    /// Version of the vmnoise that writes the page.
     pub tool_version: String,
 }
 

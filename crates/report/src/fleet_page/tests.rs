@@ -1,4 +1,4 @@
-//! Pages of invented fleets with a few runs.
+//! Tests of pages about invented fleets with a few runs.
 
 use vmnoise_events::{MeasuringCommand, Share};
 
@@ -7,7 +7,7 @@ use crate::fleet::{FleetCpu, FleetRun, FleetTaker};
 
 const SECOND_NS: u64 = 1_000_000_000;
 
-/// Returns a run of one second on one CPU. A single culprit takes `taken_ns` of that second.
+/// Returns a run of one second on one CPU. A single culprit takes `taken_ns` of this second.
 fn run(host: &str, threshold_ns: u64, taken_ns: u64) -> FleetRun {
     FleetRun {
         host: host.into(),
@@ -92,7 +92,7 @@ fn a_rank_that_two_jobs_have_is_told_by_its_host() {
             ..run(&format!("node{nth}"), 1_000, taken_ns)
         }
     });
-    // The mean of both would be half of that.
+    // The mean of both ranks would be half as large.
     assert_says(
         &page(ranks.collect()),
         "of its time is lost by rank 3 on node12: 30.0 times",

@@ -1,4 +1,4 @@
-//! Describes a fleet in plain words.
+//! Describes a fleet in sentences.
 
 use super::FleetPage;
 use crate::figures::{count, duration, part_of, percent, sum, times};
@@ -6,11 +6,11 @@ use crate::findings::Finding;
 use crate::fleet::{Fleet, Group, Judged, LEAST, LEAST_LOST, Lot, TIMES};
 use crate::shares::deed;
 
-/// Number of hosts, takers or ranks that are described.
+/// Largest number of hosts, culprits or ranks in the sentences.
 const TOLD: usize = 5;
-/// Smallest part that is a finding, in percent.
+/// Smallest part of the lost time that gets a finding, in percent.
 const LEAST_PERCENT: f64 = 1.0;
-/// Unobserved part of a host's time above which there is a finding, in percent.
+/// Unobserved part of a host's time above which a finding is shown, in percent.
 const UNSEEN_PERCENT: f64 = 5.0;
 
 pub(super) fn subtitle(page: &FleetPage, fleet: &Fleet) -> String {
@@ -64,7 +64,7 @@ pub(super) fn headline(fleet: &Fleet) -> String {
     }
 }
 
-/// Returns the headline for a group that is too small to be judged.
+/// Returns the headline if the largest group is too small to be judged.
 fn of_few(fleet: &Fleet, largest: &Group) -> String {
     let worst = largest.places.first().map(|place| &fleet.hosts[*place]);
     let (name, lost) = worst.map_or(("", 0.0), |host| {
@@ -155,7 +155,7 @@ fn not_comparable(fleet: &Fleet) -> Option<Finding> {
     })
 }
 
-/// Returns findings about data that may be missing.
+/// Returns findings about missing data.
 fn missing(fleet: &Fleet) -> Vec<Finding> {
     let told = |is: &dyn Fn(&Lot) -> bool, what: &str| {
         let names: Vec<&str> = fleet
@@ -194,7 +194,7 @@ fn missing(fleet: &Fleet) -> Vec<Finding> {
     findings.into_iter().flatten().collect()
 }
 
-/// Returns the first few names.
+/// Returns the first names, and the number of other names.
 fn named(names: &[&str]) -> String {
     let first = names[..names.len().min(TOLD)].join(", ");
     match names.len().checked_sub(TOLD) {
@@ -203,7 +203,7 @@ fn named(names: &[&str]) -> String {
     }
 }
 
-/// Returns the assumptions and limits of the page.
+/// Returns sentences about the assumptions and limits of the page.
 pub(super) fn limits(page: &FleetPage, fleet: &Fleet) -> Vec<String> {
     let mut limits = vec![format!(
         "A host stands out if it loses more than the upper quartile plus three times the distance of the quartiles, at \

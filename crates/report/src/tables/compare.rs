@@ -1,4 +1,4 @@
-//! Tables that compare recordings.
+//! Tables of a page that compares recordings.
 
 use vmnoise_judge::compare::{ComparedFigure, ComparisonVerdict, FigureRow, RecordingKind};
 
@@ -7,7 +7,7 @@ use super::figures::{chance, figure, written};
 use super::two_groups::two_groups;
 use crate::beside::{ComparePage, RecordingComparison, signed, words};
 
-/// Returns the figures of each pair, the conditions, and the recordings.
+/// Returns tables of the compared figures, the conditions, and the recordings.
 pub(crate) fn compare(page: &ComparePage<'_>) -> Vec<Table> {
     let mut tables: Vec<Table> = page.pairs.iter().map(|pair| figures(page, pair)).collect();
     match &page.groups {

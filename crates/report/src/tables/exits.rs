@@ -1,4 +1,4 @@
-//! Exits of vCPUs: by vCPU, and by reason.
+//! Tables of vCPU exits: by vCPU, and by reason.
 
 use vmnoise_events::Share;
 use vmnoise_explain::{EXIT_COLUMNS_OF_PAGE, VcpuExits, VmExits};
@@ -44,7 +44,7 @@ pub(super) fn vcpus(run: &ReportedRun) -> Table {
     table.noted(format!("{note}{of_unseen}"))
 }
 
-/// Returns a row for each reason.
+/// Returns a row for each exit reason of each vCPU.
 pub(super) fn reasons(run: &ReportedRun) -> Table {
     let rows = each_vcpu(run).into_iter();
     let rows = rows.flat_map(|(vm, vcpu)| vcpu.reasons.iter().map(move |it| (vm, vcpu, it)));
@@ -77,7 +77,7 @@ fn each_vcpu(run: &ReportedRun) -> Vec<(&VmExits, &VcpuExits)> {
         .collect()
 }
 
-/// Returns the name of a vCPU: the name of the vCPU's lane, if the charts show this lane.
+/// Returns the name of a vCPU. If the charts show the vCPU, this is its name in the charts.
 fn vcpu_name(run: &ReportedRun, vm: &VmExits, vcpu: &VcpuExits) -> String {
     if let Some(lane) = run.lane_of(vcpu) {
         return run.lane_name(lane).to_owned();

@@ -1,16 +1,16 @@
-//! Hosts, takers and ranks of a fleet.
+//! Tables of hosts, culprits and ranks of a fleet.
 
 use super::Table;
 use crate::figures::{duration, part_of, percent, sum};
 use crate::fleet::{Fleet, Judged, Lot, Taken, Taker};
 use crate::shares::label;
 
-/// Number of hosts or ranks that are shown.
+/// Largest number of hosts or ranks in a table.
 const LOTS: usize = 2_000;
-/// Number of takers that are shown.
+/// Largest number of culprits in a table.
 const TAKERS: usize = 200;
 
-/// Returns the tables after the charts.
+/// Returns the tables that follow the charts.
 pub(crate) fn fleet(fleet: &Fleet) -> Vec<Table> {
     let mut tables = vec![
         lots("Hosts", "host", &fleet.hosts, &fleet.judged_hosts),
@@ -21,7 +21,8 @@ pub(crate) fn fleet(fleet: &Fleet) -> Vec<Table> {
     tables
 }
 
-/// Returns a row for each lot: the largest loss first, and lots that cannot be compared last.
+/// Returns a row for each host or rank: the largest loss first, and those that cannot be compared
+/// last.
 fn lots(title: &str, what: &str, lots: &[Lot], judged: &Judged) -> Table {
     let others = (0..lots.len()).filter(|place| !judged.places.contains(place));
     let places: Vec<usize> = judged.places.iter().copied().chain(others).collect();

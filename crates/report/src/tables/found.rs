@@ -1,9 +1,9 @@
-//! Additional results: the vCPU of each CPU, and periods.
+//! Tables of further results: the vCPU that runs each CPU of a guest, and periods of gaps.
 
 use super::Table;
 use crate::run::{ReportedRun, RunOutcome};
 
-/// Returns the pairs of a join.
+/// Returns a row for each pair of a guest's CPU and its vCPU on the host.
 pub(super) fn pairs(run: &ReportedRun) -> Table {
     let inside = match run.is_of_tasks() {
         true => "of them between instants",
@@ -29,7 +29,7 @@ pub(super) fn pairs(run: &ReportedRun) -> Table {
     })
 }
 
-/// Returns the periods of gaps without a known cause.
+/// Returns a row for each period that was found among gaps without a known cause.
 pub(super) fn periodic(run: &ReportedRun) -> Table {
     let found = run.summary().map_or(&[][..], |summary| &summary.periodic);
     Table::of("Periods in the residual", found, |it| {

@@ -1,4 +1,4 @@
-//! Percentiles and shares of each lane.
+//! Tables of percentiles and shares for each CPU or vCPU.
 
 use vmnoise_events::{Share, ShareMap};
 use vmnoise_explain::{LatencyRow, TablePlace, cpu_columns, latency_columns};
@@ -7,10 +7,10 @@ use super::{Table, exits};
 use crate::run::{ReportedRun, RunOutcome};
 use crate::shares::label;
 
-/// Number of CPUs whose shares are shown in columns; more CPUs are shown in rows.
+/// Largest number of CPUs for which the shares are shown in columns. More CPUs are shown in rows.
 const CPUS: usize = 16;
 
-/// Returns a row with percentiles for each lane.
+/// Returns a row with percentiles for each CPU or vCPU.
 pub(super) fn overview(run: &ReportedRun) -> Table {
     match &run.outcome {
         _ if run.is_of_tasks() => latencies(run),
@@ -54,7 +54,7 @@ fn latencies(run: &ReportedRun) -> Table {
     )
 }
 
-/// Returns all shares of each lane; `-` if a share could not be observed.
+/// Returns all shares of each CPU or vCPU; `-` if a share could not be observed.
 pub(super) fn shares(run: &ReportedRun) -> Table {
     let mut totals: Vec<(String, ShareMap<Option<u64>>)> = Vec::new();
     if let Some(summary) = run.summary() {

@@ -1,4 +1,4 @@
-//! Tables: readable without scripts, and sortable with them.
+//! Tables that are readable without scripts. Scripts make them sortable.
 
 mod compare;
 mod exits;
@@ -18,28 +18,28 @@ use vmnoise_events::column::{ColumnValue, Columns};
 use crate::figures::{count, duration_or_dash, percent};
 use crate::run::{ReportedRun, RunOutcome};
 
-/// One field, and the number by which it is sorted.
+/// One field of a table, and the number by which it is sorted.
 #[derive(Debug, Clone)]
 pub(crate) struct Field {
     pub(crate) text: String,
-    /// Unknown values sort below all others.
+    /// Number for sorting; `None` if unknown. Unknown values sort below all others.
     pub(crate) rank: Option<f64>,
     pub(crate) is_number: bool,
 }
 
-/// A table.
+/// A table of the page.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Table {
     pub(crate) title: String,
     /// Note below the table; may be empty.
     pub(crate) note: String,
-    /// Name of each column, and whether the column contains numbers.
+    /// Name of each column, and whether it contains numbers.
     pub(crate) columns: Vec<(String, bool)>,
     pub(crate) rows: Vec<Vec<Field>>,
 }
 
 impl Table {
-    /// Returns a table with a row for each element of `rows`.
+    /// Returns a table with one row for each element of `rows`.
     fn of<'a, R>(
         title: &str,
         rows: &[R],
@@ -85,7 +85,7 @@ fn field<R>(cell: &ColumnValue<'_, R>, row: &R) -> Field {
     }
 }
 
-/// Returns the tables after the charts.
+/// Returns the tables that follow the charts.
 pub(crate) fn tables(run: &ReportedRun) -> Vec<Table> {
     let mut tables = vec![
         lanes::overview(run),
@@ -103,7 +103,7 @@ pub(crate) fn tables(run: &ReportedRun) -> Vec<Table> {
     tables
 }
 
-/// Returns a note if not all lanes are drawn.
+/// Returns a note that charts leave out some CPUs or vCPUs; empty if they show all.
 pub(crate) fn some_of(shown: usize, all: usize, what: &str) -> String {
     match shown < all {
         true => format!(" The {shown} noisiest of {all} {what}s are drawn; the table has all."),

@@ -1,4 +1,4 @@
-//! Phases of wake-ups, by CPU.
+//! Table of the phases of wake-ups, by CPU.
 
 use vmnoise_explain::PhaseSides;
 
@@ -7,10 +7,11 @@ use crate::figures::part_of;
 use crate::phases::{by_cpu, label};
 use crate::run::ReportedRun;
 
-/// Selects the time of one side in a phase.
+/// Function that returns the time of one side in a phase, in nanoseconds.
 type OfSide = fn(&PhaseSides) -> u64;
 
-/// Returns a row for each phase. For joined recordings, a row also has the time of guest and host.
+/// Returns a row for each phase. For joined recordings, the row also has the time that guest and
+/// host caused.
 pub(super) fn phases(run: &ReportedRun) -> Table {
     let cpus = by_cpu(run);
     let rows = cpus.iter().flat_map(|cpu| {

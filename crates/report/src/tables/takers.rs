@@ -1,4 +1,5 @@
-//! Causes of lost time; in a join by side.
+//! Table of the causes of lost time; for joined recordings, with the machine that recorded each
+//! cause.
 
 use vmnoise_explain::{JoinedRun, VmSide};
 
@@ -7,10 +8,10 @@ use crate::figures::{part_of, sum};
 use crate::run::{ReportedRun, RunOutcome};
 use crate::shares::label;
 
-/// Number of rows that are shown; the program's other outputs have all.
+/// Largest number of rows. Other outputs of the program list all causes.
 const TAKERS: usize = 200;
 
-/// Returns a row for each taker, the largest first.
+/// Returns a row for each cause, the largest first.
 pub(super) fn takers(run: &ReportedRun) -> Table {
     if let RunOutcome::Joined(joined) = &run.outcome {
         return of_both_sides(run, joined);

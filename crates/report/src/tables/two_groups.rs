@@ -1,4 +1,4 @@
-//! Figures of two groups of recordings.
+//! Table of the figures of two groups of recordings.
 
 use vmnoise_judge::compare::{GroupRow, GroupVerdict, ShiftInterval};
 
@@ -6,7 +6,7 @@ use super::Table;
 use super::figures::{chance, figure, written};
 use crate::beside::{GroupsBeside, signed};
 
-/// Returns a row for each figure that at least one run has.
+/// Returns a row for each figure that is not 0 in every run.
 pub(super) fn two_groups(of: &GroupsBeside<'_>) -> Table {
     let rows = of.groups.rows.iter().filter(|row| row.is_any());
     let table = Table::of("Before and after", &rows.collect::<Vec<_>>(), |it| {

@@ -9,14 +9,14 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, ensure};
 
 const VMS: usize = 100;
-/// Time of each measurement, and the number of scrapes in it. A Prometheus scrapes so often only if
-/// it is configured to.
+/// Length of each measurement. [`SCRAPES`] is the number of scrapes in it. Prometheus scrapes once
+/// a second only if it is configured to.
 const LOOK: Duration = Duration::from_secs(30);
 const SCRAPES: usize = 30;
-/// Time until all VMs run.
+/// Time in which all VMs have started.
 const SET_UP: Duration = Duration::from_secs(10);
 
-/// A program; it ends when it is dropped.
+/// A running program. It ends when this value is dropped.
 struct Running(Child);
 
 impl Drop for Running {
@@ -32,7 +32,7 @@ impl Running {
         Ok(Running(command.spawn()?))
     }
 
-    /// Returns the CPU time so far: fields 14 and 15 of proc_pid_stat(5).
+    /// Returns the CPU time of the program so far: fields 14 and 15 of proc_pid_stat(5).
     fn cpu(&self) -> Result<Duration> {
         let stat = fs::read_to_string(format!("/proc/{}/stat", self.0.id()))?;
         let (_, fields) = stat.rsplit_once(") ").context("a stat without a name")?;
@@ -42,7 +42,7 @@ impl Running {
             / rustix::param::clock_ticks_per_second() as u32)
     }
 
-    /// Returns the peak of its memory: VmHWM of proc_pid_status(5), in MiB.
+    /// Returns the largest memory of the program so far, in MiB: VmHWM of proc_pid_status(5).
     fn peak_mib(&self) -> Result<f64> {
         let status = fs::read_to_string(format!("/proc/{}/status", self.0.id()))?;
         let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
@@ -113,7 +113,8 @@ fn row(what: &str, command: &mut Command, port: u16) -> Result<()> {
     Ok(())
 }
 
-/// Returns the CPU time of its programs in the kernel, which it reports, in seconds.
+/// Returns the CPU time in seconds of the server's BPF programs, as the server reports it in
+/// `metrics`.
 fn probes(metrics: &str) -> Option<f64> {
     let name = "vmnoise_probe_seconds_total ";
     metrics

@@ -1,6 +1,6 @@
-//! `cargo bench -p vmnoise-serve --bench cost_beside_peers`: the cost of `vmnoise serve` for each
-//! switch of the scheduler, compared with an empty program and two peers; and its cost with 100
-//! VMs, compared with node_exporter. It prints; it asserts nothing.
+//! `cargo bench -p vmnoise-serve --bench cost_beside_peers` prints the cost of `vmnoise serve`. It
+//! compares the cost per task switch with an empty program and two peers. It also compares the cost
+//! with 100 VMs with node_exporter. It checks nothing.
 #![forbid(unsafe_code)]
 #![allow(clippy::print_stdout)]
 

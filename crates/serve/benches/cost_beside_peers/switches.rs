@@ -1,4 +1,4 @@
-//! Time of the programs at `sched_switch` for each switch, as the kernel counts it
+//! Measures the time that programs at `sched_switch` take per switch. The kernel counts this time
 //! (/proc/sys/kernel/bpf_stats_enabled).
 
 use std::collections::BTreeSet;
@@ -12,21 +12,21 @@ use serde_json::Value;
 use vmnoise_labs::{Disturber, VmnoiseRun, schedstat};
 
 const STATS: &str = "/proc/sys/kernel/bpf_stats_enabled";
-/// Time of each measurement.
+/// Length of each measurement.
 const LOOK: Duration = Duration::from_secs(5);
-/// Time after which a tracer has attached its programs.
+/// Time in which a tracer has attached its programs.
 const SET_UP: Duration = Duration::from_secs(5);
-/// CPU on which tasks switch.
+/// CPU on which the tasks switch.
 const CPU: u32 = 1;
-/// A program that does nothing at each switch.
+/// bpftrace program that does nothing at each switch.
 const EMPTY: &str = "tracepoint:sched:sched_switch { }";
-/// bpftrace, which measures the wait of each task.
+/// Path of a bpftrace program that measures the wait of each task.
 const RUN_QUEUE: &str = concat!(
     env!("CARGO_MANIFEST_DIR"),
     "/benches/cost_beside_peers/run_queue.bt"
 );
 
-/// Makes the kernel count the cost of BPF programs until it is dropped.
+/// Makes the kernel count the cost of BPF programs until this value is dropped.
 struct Counted(String);
 
 impl Counted {
@@ -43,7 +43,7 @@ impl Drop for Counted {
     }
 }
 
-/// A program; it ends when it is dropped.
+/// A running tracer. It ends when this value is dropped.
 struct Tracer(Child);
 
 impl Drop for Tracer {
@@ -53,7 +53,7 @@ impl Drop for Tracer {
     }
 }
 
-/// Cost of a tracer's programs in ns, and the number of switches meanwhile.
+/// Cost of a tracer's programs in ns, and the number of switches in the same time.
 #[derive(Clone, Copy)]
 struct Cost {
     at_switch_ns: f64,
@@ -71,7 +71,7 @@ impl Cost {
     }
 }
 
-/// Cost of one switch in ns: of all programs, and of the program with the name `sched_switch`.
+/// Cost of one switch in ns. `all` is the cost of all programs.
 #[derive(Clone, Copy)]
 struct PerSwitch {
     all: f64,
@@ -79,11 +79,11 @@ struct PerSwitch {
 }
 
 struct Measured {
-    /// Switches between tasks only.
+    /// Cost of a switch between ordinary tasks.
     without: PerSwitch,
-    /// Switches to or from a vCPU.
+    /// Cost of a switch to or from a vCPU.
     with: PerSwitch,
-    /// Switches in a second between two tasks that wake each other.
+    /// Number of switches per second between two tasks that wake each other.
     per_second: f64,
 }
 
@@ -151,7 +151,8 @@ pub(crate) fn print() -> Result<()> {
     Ok(())
 }
 
-/// Switches between other tasks, and those of a vCPU.
+/// Prints a row of the table. `ns` has the cost of a switch between ordinary tasks, and of a switch
+/// to or from a vCPU.
 fn row(what: &str, ns: Option<(f64, f64)>, empty: Option<(f64, f64)>, per_second: f64) {
     let number = |value: Option<f64>| value.map_or("-".to_owned(), |it| format!("{it:.0}"));
     let beyond = |ours: Option<f64>, empty: Option<f64>| {
@@ -172,7 +173,7 @@ fn measured(command: &[&str]) -> Result<Measured> {
     let ids = || -> Result<BTreeSet<u64>> { Ok(programs()?.iter().filter_map(id).collect()) };
     let before = ids()?;
     let _tracer = start(command)?;
-    // The VM below has programs of its own.
+    // The VM that is started below has its own programs.
     let ours: BTreeSet<u64> = ids()?.difference(&before).copied().collect();
     let cost = || -> Result<Cost> {
         let all = programs()?;
@@ -212,7 +213,8 @@ fn measured(command: &[&str]) -> Result<Measured> {
         let all = cost()?.since(begin.0);
         drop((turns, run));
         let _ = fs::remove_file(log);
-        // The vCPU is switched in and out once in each slice; the other switches are between tasks.
+        // The vCPU is switched in and out once in each slice. All other switches are between
+        // ordinary tasks.
         let its = 2.0 * slices as f64;
         let rest = all.switches - its;
         PerSwitch {
@@ -235,7 +237,7 @@ fn switches_per_second() -> Result<f64> {
     Ok(2.0 * (schedstat_of(&storm)? - begin) as f64 / LOOK.as_secs_f64())
 }
 
-/// Returns how often one of the two tasks had the CPU.
+/// Returns how often one of the two tasks got the CPU.
 fn schedstat_of(storm: &Disturber) -> Result<u64> {
     Ok(storm.schedstat()?.slices)
 }
@@ -265,7 +267,7 @@ fn id(program: &Value) -> Option<u64> {
     program["id"].as_u64()
 }
 
-/// Returns the switches of the whole machine since boot: `ctxt` of proc_stat(5).
+/// Returns the number of switches of the whole machine since boot: `ctxt` of proc_stat(5).
 fn switches() -> Result<f64> {
     let stat = fs::read_to_string("/proc/stat")?;
     let line = stat.lines().find_map(|line| line.strip_prefix("ctxt "));

@@ -1,5 +1,5 @@
-//! Records single exits and interrupts of one VM at a time for a while: after a dump, on request,
-//! or one second in N. The programs are loaded at the start, and attached only while exits are
+//! Records each exit and interrupt of one VM at a time: after a dump, on request, or during one
+//! second in N. The programs are loaded at the start, and are attached only while exits are
 //! recorded.
 
 mod recording;
@@ -30,17 +30,18 @@ use sums::AllSums;
 pub(crate) use sums::Sums;
 use turns::Turns;
 
-/// Room for the vCPUs of one VM.
+/// Largest number of vCPUs of a recorded VM.
 const VCPUS: u32 = 256;
-/// Recorded time after a dump, and of one turn.
+/// Length of a recording after a dump. [`A_TURN`] is the length of a turn.
 const AFTER_A_DUMP: Duration = Duration::from_secs(10);
 const A_TURN: Duration = Duration::from_secs(1);
-/// Time for which the end of the program waits for the last file.
+/// Longest time for which the end of the program waits for the last file.
 const LAST: Duration = Duration::from_secs(2);
-/// Orders that wait while another is served: turns are short.
+/// Largest number of orders that wait while another order is served. One is enough, because turns
+/// are short.
 const WAITING: usize = 1;
 
-/// Loads the programs, while the rights for it are still held.
+/// Loads the programs. This process must still have the rights for loading.
 ///
 /// # Errors
 /// If this machine or these rights do not allow it.
@@ -48,7 +49,8 @@ pub(crate) fn load() -> Result<ExitTracer, LoadError> {
     ExitTracer::load(VCPUS, Streaming::Stretches)
 }
 
-/// Returns the reference of a dump to the recording that follows it, of this VM.
+/// Returns the reference by which a dump names the recording that follows the dump. `vm` is the
+/// recorded VM.
 pub(crate) fn beside(dump: &str, vm: &Name) -> Beside {
     Beside {
         vm: vm.clone(),
@@ -62,7 +64,7 @@ fn file_after(dump: &str) -> String {
     format!("{stem}-exits.vmn")
 }
 
-/// Handle of the thread that records exits, and the occasions for it.
+/// Sends orders to the thread that records exits, and decides when to record.
 #[derive(Debug)]
 pub(crate) struct Exits {
     orders: SyncSender<Order>,
@@ -73,20 +75,22 @@ pub(crate) struct Exits {
     rests_until_ns: Option<u64>,
 }
 
-/// State shared with the thread.
+/// State that the main loop shares with the thread that records.
 #[derive(Debug, Default)]
 struct Shared {
-    /// Orders that are queued or being served.
+    /// Number of orders that are queued or being served.
     asked: AtomicU32,
-    /// True while one of them is a request, which may take long.
+    /// Whether one of these orders is a request of a client, whose recording may take up to a
+    /// minute.
     is_for_a_request: AtomicBool,
-    /// True while exits are paused for their cost: no order is served, and the current one ends.
+    /// Whether the recording of exits is paused because of its cost. In a pause, no order is
+    /// served, and the current recording ends early.
     rests: AtomicBool,
     probe_ns: AtomicU64,
     sums: Mutex<AllSums>,
 }
 
-/// A VM to record, and the purpose.
+/// An order to record the exits of a VM for a purpose.
 #[derive(Debug)]
 struct Order {
     vm: VmProcess,
@@ -96,11 +100,11 @@ struct Order {
 /// Purpose of a recording.
 #[derive(Debug)]
 enum Purpose {
-    /// Counts only.
+    /// A turn: exits are only counted.
     Turn,
-    /// A file next to the dump of this name.
+    /// Writes a file next to the dump with this name.
     AfterDump(String),
-    /// A recording for a client that waits for it.
+    /// Records for `length`, and sends the recording to a waiting client.
     Request { length: Duration, answer: Answer },
 }
 
@@ -114,25 +118,27 @@ impl Purpose {
     }
 }
 
-/// Two ends of the channel for a requested recording. The sender is dropped if the recording fails.
+/// Sending end of the channel for a requested recording. The thread drops it if the recording
+/// fails. [`Asked`] is the receiving end.
 type Answer = oneshot::Sender<Vec<u8>>;
 pub(crate) type Asked = oneshot::Receiver<Vec<u8>>;
 
-/// Reason to refuse a request.
+/// Reason why a request is refused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Refusal {
-    /// The program was not started with this option.
+    /// `vmnoise serve` was started without the option for requests.
     NotOffered,
     /// No VM has this name.
     Unknown,
-    /// Exits are being recorded already.
+    /// Another order is queued or being served.
     Busy,
-    /// Exits are paused for their cost.
+    /// The recording of exits is paused because of its cost.
     Rests,
 }
 
 impl Exits {
-    /// Starts the thread, for these occasions. Files go to the shelf, if there is one.
+    /// Starts the thread that records. `occasions` are the enabled reasons to record. If `shelf` is
+    /// `Some`, recordings after dumps are written there.
     ///
     /// # Errors
     /// If the thread cannot be started.
@@ -168,14 +174,15 @@ impl Exits {
         })
     }
 
-    /// Returns true if the VM of a dump can be recorded now. A request may take a minute, after
-    /// which it would be too late.
+    /// Returns whether the VM of a dump can be recorded now. Returns false during a requested
+    /// recording, because it may take a minute and the recording after the dump would begin too
+    /// late.
     pub(crate) fn follows_dumps(&self) -> bool {
         let is_free = !self.shared.is_for_a_request.load(Relaxed);
         self.follows_dumps && self.rests_until_ns.is_none() && is_free
     }
 
-    /// Records this VM from now on, into a file next to the dump of this name.
+    /// Orders a recording of this VM from now on, as a file next to the dump with this name.
     pub(crate) fn follow_dump(&self, vm: VmProcess, dump: String) {
         self.order(Order {
             vm,
@@ -183,12 +190,12 @@ impl Exits {
         });
     }
 
-    /// Returns true if requests are enabled.
+    /// Returns whether clients may request recordings.
     pub(crate) fn takes_requests(&self) -> bool {
         self.takes_requests
     }
 
-    /// Records this VM for `length`, or until the receiver is dropped.
+    /// Orders a recording of this VM for `length`. It ends early if the receiver is dropped.
     ///
     /// # Errors
     /// If exits are being recorded already, or are paused.
@@ -206,7 +213,8 @@ impl Exits {
         Ok(asked)
     }
 
-    /// Returns the VM whose turn begins now. `vms` are processes in ascending order.
+    /// Returns the VM whose turn begins at `now_ns` (CLOCK_MONOTONIC in ns). `vms` are the process
+    /// ids of all VMs in ascending order.
     pub(crate) fn turn(&mut self, now_ns: u64, vms: impl Iterator<Item = u32>) -> Option<u32> {
         if self.rests_until_ns.is_some_and(|until| now_ns >= until) {
             self.rests_until_ns = None;
@@ -218,7 +226,7 @@ impl Exits {
         turns?.take(now_ns, vms)
     }
 
-    /// Records this VM for its turn.
+    /// Orders a recording of this VM during its turn.
     pub(crate) fn take_turn(&self, vm: VmProcess) {
         self.order(Order {
             vm,
@@ -233,7 +241,8 @@ impl Exits {
         }
     }
 
-    /// Pauses until this instant. Returns true if this lowers the cost.
+    /// Pauses the recording of exits until `until_ns` (CLOCK_MONOTONIC in ns). Returns whether this
+    /// pause lowers the cost. If not, does nothing.
     pub(crate) fn rest(&mut self, until_ns: u64) -> bool {
         let has_cost = self.turns.is_some() || self.shared.asked.load(Relaxed) > 0;
         let gives_up = has_cost && self.rests_until_ns.is_none();
@@ -244,8 +253,8 @@ impl Exits {
         gives_up
     }
 
-    /// Ends the current recording so that its file is complete, and waits for it for a limited
-    /// time.
+    /// Ends the current recording so that its file is complete. Waits at most [`LAST`] for the
+    /// file.
     pub(crate) fn end(&self) {
         self.shared.rests.store(true, Relaxed);
         let until = Instant::now() + LAST;
@@ -254,19 +263,19 @@ impl Exits {
         }
     }
 
-    /// Returns the CPU time of the programs.
+    /// Returns the CPU time of the programs, in ns.
     pub(crate) fn probe_ns(&self) -> u64 {
         self.shared.probe_ns.load(Relaxed)
     }
 
-    /// Returns the counts of each VM.
+    /// Returns the number of recorded exits of each VM.
     pub(crate) fn sums(&self) -> Vec<(Name, Sums)> {
         let sums = self.shared.sums.lock();
         let sums = sums.unwrap_or_else(PoisonError::into_inner);
         sums.all()
     }
 
-    /// Marks VMs that have ended, so that others can replace them.
+    /// Marks the VMs that are no longer present as ended, so that other VMs can replace them.
     pub(crate) fn are_present(&self, is_present: impl Fn(&Name) -> bool) {
         let sums = self.shared.sums.lock();
         let mut sums = sums.unwrap_or_else(PoisonError::into_inner);

@@ -1,5 +1,5 @@
-//! Recording of one VM's exits: a file that appears when it is complete, or the answer to a
-//! request.
+//! A recording of one VM's exits. It becomes a file, which appears when it is complete, or the
+//! answer to a request.
 
 use std::io::{self, Write};
 use std::time::Duration;
@@ -15,16 +15,16 @@ use super::{Answer, file_after};
 use crate::dump_folder::Shelf;
 use crate::machine::Machine;
 
-/// Size at which a recording ends early.
+/// Size in bytes at which a recording ends early.
 const MOST_BYTES: u64 = 64 << 20;
-/// Number of longest exits that are drawn in detail.
+/// Number of the longest exits that a report draws in detail.
 const TOP: usize = 20;
 
-/// Destination of a recording that has not begun.
+/// Destination of a recording that has not begun yet.
 pub(super) enum Becomes {
     File {
         shelf: Shelf,
-        /// Dump that the file follows.
+        /// Name of the dump that this file follows.
         dump: String,
         file: WholeFile,
     },
@@ -32,10 +32,10 @@ pub(super) enum Becomes {
 }
 
 impl Becomes {
-    /// Creates the file that follows this dump.
+    /// Creates the file for the recording that follows this dump.
     ///
     /// # Errors
-    /// If the folder does not take it.
+    /// If the file cannot be created in the folder.
     pub(super) fn file(shelf: &Shelf, dump: String) -> Result<Becomes> {
         let name = file_after(&dump);
         let file = shelf.begin(&name).context(name)?;
@@ -46,7 +46,8 @@ impl Becomes {
         })
     }
 
-    /// Returns the limit that the recording states about itself.
+    /// Returns the text about what the recording does not cover. The text becomes part of the
+    /// recording.
     fn limit(&self) -> String {
         match self {
             Becomes::File { dump, .. } => {
@@ -60,17 +61,17 @@ impl Becomes {
 pub(super) struct Recording {
     destination: Destination,
     writer: Writer<Counted>,
-    /// Losses of each kind that were written last.
+    /// Last written count of lost events of each kind; `None` before the first one.
     losses: [Option<u64>; LossKind::ALL.len()],
 }
 
-/// Destination of the complete recording.
+/// Destination of a complete recording.
 enum Destination {
     Shelf { shelf: Shelf, name: String },
     Answer(Answer),
 }
 
-/// Written bytes and their number.
+/// Destination of the encoded bytes, and the number of bytes that were written to it.
 struct Counted {
     room: Room,
     bytes: u64,
@@ -82,10 +83,10 @@ enum Room {
 }
 
 impl Recording {
-    /// Begins a recording of `vm` for `length`. The programs are attached already.
+    /// Begins a recording of `vm` for `length`. The programs must be attached already.
     ///
     /// # Errors
-    /// If the folder does not take it.
+    /// If the recording cannot be written to its destination.
     pub(super) fn begin(
         becomes: Becomes,
         machine: &Machine,
@@ -124,10 +125,10 @@ impl Recording {
         })
     }
 
-    /// Writes one event, but no loss that has not changed.
+    /// Writes one event. Leaves out a loss whose count has not changed.
     ///
     /// # Errors
-    /// If the folder takes no more.
+    /// If the event cannot be written.
     pub(super) fn push(&mut self, event: &Event) -> Result<()> {
         if let Event::Loss(loss) = event {
             let told = self.losses[loss.kind as usize].replace(loss.count);
@@ -138,12 +139,12 @@ impl Recording {
         self.writer.push(event).context("writing the recording")
     }
 
-    /// Returns true at the largest size.
+    /// Returns whether the recording has reached its largest size.
     pub(super) fn is_full(&self) -> bool {
         self.writer.get_ref().bytes >= MOST_BYTES
     }
 
-    /// Returns true if the client has hung up.
+    /// Returns whether the client of a requested recording has hung up.
     pub(super) fn is_unwanted(&self) -> bool {
         match &self.destination {
             Destination::Shelf { .. } => false,
@@ -151,7 +152,7 @@ impl Recording {
         }
     }
 
-    /// Ends the recording, and delivers it.
+    /// Completes the recording, and delivers it to its destination.
     pub(super) fn end(self) {
         let written = self.writer.finish().context("ending the recording");
         match (self.destination, written.map(|counted| counted.room)) {
@@ -161,16 +162,16 @@ impl Recording {
             (Destination::Shelf { shelf, name }, Err(error)) => shelf.count(&name, Err(error)),
             // If the client has hung up, the recording is dropped.
             (Destination::Answer(answer), Ok(Room::Memory(bytes))) => _ = answer.send(bytes),
-            // A waiting client sees the end of the channel.
+            // The sender is dropped here. This tells the waiting client that the recording failed.
             (Destination::Answer(_), _) | (Destination::Shelf { .. }, Ok(Room::Memory(_))) => {}
         }
     }
 
-    /// Drops the recording after an error.
+    /// Drops the recording after an error, and counts the error.
     pub(super) fn give_up(self, error: anyhow::Error) {
         match self.destination {
             Destination::Shelf { shelf, name } => shelf.count(&name, Err(error)),
-            // A waiting client sees the end of the channel.
+            // The sender is dropped here. This tells the waiting client that the recording failed.
             Destination::Answer(_) => {}
         }
     }

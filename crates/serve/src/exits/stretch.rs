@@ -1,4 +1,4 @@
-//! Serves one order after the other: attaches the programs, reads their events, detaches them.
+//! Serves one order after the other: attaches the programs, reads their events, and detaches them.
 
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::mpsc::Receiver;
@@ -20,13 +20,14 @@ use crate::dump_folder::Shelf;
 use crate::machine::Machine;
 use crate::say::say;
 
-/// Interval at which the ring is emptied. The ring holds a million records a second for this time.
+/// Interval at which the ring is emptied. The ring has room for one million records per second
+/// during this interval.
 const TICK: Duration = Duration::from_millis(100);
-/// Time after which each event is in the ring: a program may have stamped an event and not yet
-/// submitted it. It runs with preemption off, so this is ample.
+/// Waiting time before the ring is emptied for the last time. A program may have taken an event's
+/// time and not yet submitted the event. Programs run with preemption off, so 1 ms is ample.
 const SLACK: Duration = Duration::from_millis(1);
 
-/// State of the thread.
+/// State of the thread that records exits.
 pub(super) struct Looker {
     pub(super) tracer: ExitTracer,
     pub(super) machine: Machine,
@@ -35,7 +36,7 @@ pub(super) struct Looker {
 }
 
 impl Looker {
-    /// Runs until the sender is dropped.
+    /// Serves orders until the sender of orders is dropped.
     pub(super) fn serve(mut self, orders: &Receiver<Order>) {
         for Order { vm, purpose } in orders {
             if !self.shared.rests.load(Relaxed)
@@ -46,7 +47,7 @@ impl Looker {
                     vm.name
                 ));
             }
-            // Detach after errors too, so that no program keeps running.
+            // The programs are detached after errors too, so that no program keeps running.
             if let Err(error) = self.tracer.detach() {
                 say(&format!("exits: {error}"));
             }
@@ -78,7 +79,7 @@ impl Looker {
         looked
     }
 
-    /// Records from the first event to the last.
+    /// Records for `length`, and collects the counts in `sums`.
     fn look_on(
         &mut self,
         vm: &VmProcess,
@@ -100,13 +101,13 @@ impl Looker {
                 break;
             }
             sleep(left.min(TICK));
-            // Turns need only the counts at the end.
+            // A turn needs only the counts at its end.
             if recording.is_some() {
                 self.drain(vm, recording, sums)?;
             }
             self.shared.probe_ns.store(self.tracer.probe_ns()?, Relaxed);
         }
-        // Counts that are read after this are final.
+        // The counts are final after the programs are detached.
         self.tracer.detach().context("ending to count")?;
         sums.looked_ns = now_ns() - began_ns;
         sleep(SLACK);
@@ -121,7 +122,8 @@ impl Looker {
         write(recording, &Event::Finish(Finish { reason, mono_ns }))
     }
 
-    /// Reads the events since the last call; returns the instant up to which it read.
+    /// Reads the events since the last call. Returns the instant before which all events have been
+    /// read (CLOCK_MONOTONIC in ns).
     fn drain(
         &mut self,
         vm: &VmProcess,
@@ -138,7 +140,7 @@ impl Looker {
         let mut result = Ok(());
         self.tracer
             .drain(&mut |event| {
-                // Totals of a vCPU that has ended.
+                // This event has the totals of a vCPU that has ended.
                 if let Event::VcpuTotals(totals) = &event {
                     sums.add(totals);
                 }

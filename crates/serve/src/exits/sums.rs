@@ -1,26 +1,26 @@
-//! Counts of the exits that were recorded. Pure.
+//! Numbers of recorded exits by VM and reason. Pure.
 
 use std::collections::BTreeMap;
 
 use vmnoise_events::{Name, VcpuTotals};
 
-/// VMs with sums of their own. A family of metrics has at most 2000 series, and a VM has up to 41,
-/// one for each reason.
+/// Largest number of VMs with their own series. A family of metrics has at most 2000 series. Each
+/// VM has up to 41 series, one for each reason.
 const VMS: usize = 2_000 / 41;
-/// Name for other reasons and other VMs.
+/// Name for the sum of all other reasons, and for the sum of all other VMs.
 const OTHER: &str = "other";
 
-/// Counts of one VM.
+/// Number of recorded exits of one VM.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Sums {
-    /// Time in which its exits were recorded.
+    /// Total time in which exits of the VM were recorded, in ns.
     pub(crate) looked_ns: u64,
-    /// Exits by the name of their reason.
+    /// Number of exits by the name of their reason.
     pub(crate) exits: BTreeMap<Name, u64>,
 }
 
 impl Sums {
-    /// Adds the counts of one vCPU.
+    /// Adds the numbers of exits of one vCPU.
     pub(super) fn add(&mut self, totals: &VcpuTotals) {
         for reason in &totals.reasons {
             let name = reason.reason.map(|reason| Name::new(&reason.name()));
@@ -30,11 +30,11 @@ impl Sums {
     }
 }
 
-/// Counts of all VMs; a limited number of them have their own.
+/// Numbers of recorded exits of all VMs. At most [`VMS`] VMs have their own numbers.
 #[derive(Debug, Default)]
 pub(super) struct AllSums {
     vms: BTreeMap<Name, Known>,
-    /// Sum over the VMs that have no counts of their own.
+    /// Sum over the VMs that do not have their own numbers.
     others: Sums,
 }
 
@@ -45,7 +45,7 @@ struct Known {
 }
 
 impl AllSums {
-    /// Adds the counts of a VM.
+    /// Adds a recording of a VM: its length, and the numbers of exits.
     pub(super) fn take(&mut self, vm: &Name, counted: Sums) {
         if self.vms.len() >= VMS && !self.vms.contains_key(vm) {
             let mut ended = self.vms.iter().filter(|(_, known)| known.has_ended);

@@ -1,5 +1,5 @@
-//! Relation of the guests' counters to this host's, by which a guest's own recording can be joined
-//! with a dump.
+//! Relation of each guest's clock to this host's clock. By this relation, a recording that was made
+//! inside a guest can be joined with a dump.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -9,21 +9,22 @@ use vmnoise_tracer::{GateVcpuId, GuestClocks};
 
 use super::Member;
 
-/// Number of vCPUs whose clocks are kept, ended ones included.
+/// Largest number of vCPUs whose clocks are kept. Ended vCPUs are included.
 const KEPT: usize = 65_536;
-/// Number of clocks of one vCPU that are kept; a guest that starts or is restored has a new clock.
+/// Largest number of clocks that are kept of one vCPU. A guest gets a new clock when it starts or
+/// is restored.
 const EACH: usize = 16;
 
-/// All clocks that were read.
+/// All clocks that were read so far.
 #[derive(Debug)]
 pub(crate) struct Clocks {
     guests: GuestClocks,
-    /// Clocks of each vCPU, in order of time.
+    /// Clocks of each vCPU's guest, ordered by time.
     seen: BTreeMap<GateVcpuId, Vec<VcpuClock>>,
 }
 
 impl Clocks {
-    /// Prepares to read clocks. Needs the rights to load the program that reads them.
+    /// Loads the program that reads clocks. This process must still have the rights for loading.
     pub(crate) fn here() -> Clocks {
         Clocks {
             guests: GuestClocks::here(),
@@ -56,7 +57,7 @@ impl Clocks {
     }
 }
 
-/// Converts the id for the tracer: both are numbers that no other vCPU gets.
+/// Converts the gate's id of a vCPU to an id of an event. Both ids are unique to the vCPU.
 fn event_id(vcpu: GateVcpuId) -> vmnoise_events::VcpuId {
     vmnoise_events::VcpuId(vcpu.0)
 }

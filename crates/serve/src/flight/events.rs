@@ -14,10 +14,10 @@ use super::snapshots::{Snapshot, Spent};
 use super::stretches::{Stretch, stretches};
 use super::{Material, Member, Wanted};
 
-/// Distance of watermarks in ns: events between two of them are explained together.
+/// Distance of watermarks, in ns. Events between two watermarks are explained together.
 const WATERMARKS_NS: u64 = 1_000_000_000;
 
-/// Sends the events from this snapshot on, of the wanted VMs.
+/// Sends the events of the wanted VMs that follow the snapshot `begin`.
 pub(super) fn tell(
     material: &Material<'_>,
     pieces: Vec<LostPiece>,
@@ -53,7 +53,7 @@ pub(super) fn tell(
             teller.sink(Event::Activity(activity));
         }
         teller.stretch(stretch, exit);
-        // All later events end then or later.
+        // No later event of this recording ends before this instant.
         if exit.end_mono_ns > watermark_ns + WATERMARKS_NS {
             watermark_ns = exit.end_mono_ns;
             teller.sink(Event::Watermark(watermark_ns));
@@ -79,7 +79,8 @@ pub(super) fn tell(
     }));
 }
 
-/// Returns the times of each vCPU since this snapshot, or since its discovery.
+/// Returns the times of each vCPU since this snapshot. If a vCPU was found later, its times begin
+/// there.
 fn spent_since(material: &Material<'_>, begin: &Snapshot) -> BTreeMap<GateVcpuId, Spent> {
     let later = material.snapshots.after(begin).chain([&material.now]);
     let mut latest = BTreeMap::new();
@@ -93,7 +94,7 @@ fn spent_since(material: &Material<'_>, begin: &Snapshot) -> BTreeMap<GateVcpuId
     latest
 }
 
-/// Sends events; defines each source and vCPU before its first use.
+/// Sends events to `sink`. Sends the definition of each source and each vCPU before its first use.
 struct Teller<'a> {
     material: &'a Material<'a>,
     sink: &'a mut dyn FnMut(Event),
@@ -139,8 +140,9 @@ impl<'a> Teller<'a> {
         self.source(name.as_str().into())
     }
 
-    /// Returns the activities of CPUs while vCPUs waited for them. If two vCPUs waited for one CPU,
-    /// they saw the same activity. It is sent once, and before the end of each of these waits.
+    /// Returns the activities of CPUs while vCPUs waited for them, ordered by their ends. If two
+    /// vCPUs waited for one CPU at the same time, the common part of their activities is returned
+    /// only once.
     fn activities(&mut self, lost: &[Stretch]) -> Vec<Activity> {
         let mut ran = Vec::new();
         for piece in lost.iter().flat_map(|stretch| &stretch.pieces) {
@@ -182,7 +184,8 @@ impl<'a> Teller<'a> {
                     });
                 }
             }
-            // This activity covers the earlier ones that lie within it.
+            // This activity includes the earlier ones that lie within it, so they are no longer
+            // needed.
             while told
                 .last()
                 .is_some_and(|(start, _)| *start >= activity.start_mono_ns)
@@ -231,7 +234,8 @@ impl<'a> Teller<'a> {
     }
 }
 
-/// Returns the name of a task by its process, or of a vCPU by its VM; the thread makes it unique.
+/// Returns a unique name of a task. It consists of the task's thread id and the name of its
+/// process. For a vCPU, it has the name of the VM instead.
 pub(super) fn name_of(
     runner: &Runner,
     member: &dyn Fn(GateVcpuId) -> Option<Arc<Member>>,
@@ -257,7 +261,7 @@ fn interval(
     }
 }
 
-/// Returns the totals of one vCPU's times off the CPU, of which there is at least one.
+/// Returns the totals of one vCPU's times off the CPU. `exits` must not be empty.
 fn of_reason(exits: &[Exit]) -> ReasonTotals {
     let lengths = || exits.iter().map(Exit::dur_ns);
     let mut split = ShareMap::default();
@@ -281,7 +285,8 @@ fn of_reason(exits: &[Exit]) -> ReasonTotals {
     }
 }
 
-/// Returns the upper edge of the histogram's bucket. Edges are a quarter of a power of two apart.
+/// Returns the upper edge in ns of the histogram bucket that holds `ns`. Each power of two is
+/// divided into four buckets.
 fn upper_edge_ns(ns: u64) -> u64 {
     let quarter = ns
         .checked_ilog2()

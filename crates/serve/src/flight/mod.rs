@@ -1,8 +1,8 @@
 //! The flight recorder: writes the last minutes of all vCPUs into a recording, on request.
 //!
 //! The rings of the gate hold each piece of lost time of 20 us or longer. Snapshots of the counters
-//! hold the totals. Together they make a recording like that of `vmnoise exits`, in which each exit
-//! is a time off the CPU: nothing else is known of exits.
+//! hold the totals. From both, this module makes a recording in the format of `vmnoise exits`. Each
+//! "exit" in it is a time in which a vCPU's thread was off its CPU. Real exits are unknown here.
 
 mod clocks;
 mod events;
@@ -28,24 +28,24 @@ use crate::machine::Machine;
 pub(crate) use clocks::Clocks;
 pub(crate) use snapshots::{Snapshot, Snapshots, Spent};
 
-/// Number of the longest times off the CPU that are drawn in detail.
+/// Number of the longest times off the CPU that a report draws in detail.
 const TOP: usize = 20;
 
-/// A vCPU, with the facts for a recording.
+/// Facts about a vCPU that a recording needs.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Member {
-    /// Label of its VM.
+    /// Label of the vCPU's VM.
     pub(crate) vm: Name,
     pub(crate) tid: u32,
     pub(crate) vmm_pid: u32,
-    /// Number of the vCPU in its VM, if KVM's types are known.
+    /// Number of the vCPU in its VM; `None` if this kernel has no type information about KVM.
     pub(crate) number: Option<u32>,
-    /// Identity of its VM.
+    /// Identity of the vCPU's VM.
     pub(crate) identity: VmIdentity,
 }
 
 impl Member {
-    /// Returns the event that defines this vCPU under `id`.
+    /// Returns the event that defines this vCPU under the id `id`.
     fn vcpu(&self, id: vmnoise_events::VcpuId) -> Vcpu {
         Vcpu {
             id,
@@ -63,15 +63,17 @@ impl Member {
 /// Requested content of a dump.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Wanted {
-    /// Only the last `last_ns`; everything if `None`.
+    /// Length of the wanted time window until now, in ns; `None` for the whole history.
     pub(crate) last_ns: Option<u64>,
-    /// One VM; all if `None`.
+    /// Label of the only wanted VM; `None` for all VMs.
     pub(crate) vm: Option<Name>,
-    /// Only the VM of this process, since an ended VM may have had the same name.
+    /// Process id of the VMM of the only wanted VM; `None` for all VMMs. An ended VM may have had
+    /// the same label as a present VM.
     pub(crate) vmm_pid: Option<u32>,
 }
 
-/// Returns the facts of a recording of scheduling only. `made` says why an automatic dump was made.
+/// Returns the facts about a recording that contains only scheduling. `made` is the reason for an
+/// automatic dump.
 fn facts(
     machine: &Machine,
     wanted: &Wanted,
@@ -108,22 +110,22 @@ fn facts(
     machine.facts(began, options, witnesses, vec![status])
 }
 
-/// Reason for an automatic dump.
+/// Reason for an automatic dump, and the recording that follows the dump.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Made {
     pub(crate) why: String,
     pub(crate) beside: Option<Beside>,
 }
 
-/// File with the exits of a VM after the dump.
+/// VM whose exits are recorded after the dump, and the file with this recording.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Beside {
     pub(crate) vm: Name,
     pub(crate) file: String,
 }
 
-/// Returns the longest wait that began at `from_mono_ns` or later, in ns, and who or what took most
-/// of it.
+/// Returns the longest wait that began at `from_mono_ns` or later. The result is the wait's length
+/// in ns, and the task or cause that took most of it.
 pub(crate) fn longest_wait<'a>(
     pieces: impl Iterator<Item = &'a LostPiece>,
     from_mono_ns: u64,
@@ -151,17 +153,18 @@ pub(crate) struct Material<'a> {
     pub(crate) machine: &'a Machine,
     pub(crate) pieces: LostPieces,
     pub(crate) snapshots: &'a Snapshots,
-    /// Snapshot of now.
+    /// Snapshot of the current counters.
     pub(crate) now: Snapshot,
     pub(crate) member: &'a dyn Fn(GateVcpuId) -> Option<Arc<Member>>,
-    /// Returns the clocks of a vCPU's guest in order of time. The caller must set their vCPU.
+    /// Returns the clocks of a vCPU's guest, ordered by time. The caller must set `vcpu` of each
+    /// clock.
     pub(crate) clocks: &'a dyn Fn(GateVcpuId) -> Vec<VcpuClock>,
 }
 
-/// Returns a recording of the wanted time, as far as it is known.
+/// Returns a recording of the wanted time window, as far as the history reaches.
 ///
 /// # Errors
-/// If the history is incomplete for all of it, or memory is short.
+/// If no part of the history is complete, or memory is short.
 pub(crate) fn recording(
     mut material: Material<'_>,
     wanted: &Wanted,

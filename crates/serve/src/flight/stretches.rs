@@ -1,9 +1,9 @@
-//! Joins pieces of lost time to the windows in which a vCPU's thread was off its CPU. Pure.
+//! Joins adjacent pieces of lost time to windows in which a vCPU's thread was off its CPU. Pure.
 
 use vmnoise_events::{Exit, ExitReason, Share, ShareMap};
 use vmnoise_tracer::{GateVcpuId, LostPiece, PieceKind};
 
-/// Consecutive pieces of one vCPU without a hole; at least one.
+/// Adjacent pieces of one vCPU. There is at least one piece, and no gap between two pieces.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Stretch {
     pub(super) vcpu: GateVcpuId,
@@ -11,8 +11,8 @@ pub(super) struct Stretch {
 }
 
 impl Stretch {
-    /// Returns the exit in which the thread was off its CPU. Time with unknown cause counts as
-    /// `kvm`, which is the residual of an exit.
+    /// Returns this window as an exit. Time with an unknown cause becomes `kvm`, the share for the
+    /// rest of an exit.
     pub(super) fn exit(&self) -> Exit {
         let (first, last) = (&self.pieces[0], &self.pieces[self.pieces.len() - 1]);
         let mut split = ShareMap::default();
@@ -35,7 +35,7 @@ pub(super) fn length_ns(piece: &LostPiece) -> u64 {
     piece.until_mono_ns.saturating_sub(piece.from_mono_ns)
 }
 
-/// Returns the share of a piece. If it is unknown who had the CPU, no culprit is named.
+/// Returns the share of a piece. A piece without a known cause has the share `kvm`.
 fn share(kind: PieceKind) -> Share {
     match kind {
         PieceKind::Ran => Share::Preempted,
@@ -45,7 +45,7 @@ fn share(kind: PieceKind) -> Share {
     }
 }
 
-/// Returns the windows that begin at `from_mono_ns` or later, in the order of their ends.
+/// Returns the windows that begin at `from_mono_ns` or later, ordered by their ends.
 pub(super) fn stretches(mut pieces: Vec<LostPiece>, from_mono_ns: u64) -> Vec<Stretch> {
     pieces.retain(|piece| piece.from_mono_ns < piece.until_mono_ns);
     pieces.sort_by_key(|piece| (piece.vcpu, piece.from_mono_ns, piece.until_mono_ns));

@@ -1,4 +1,4 @@
-//! Writes an invented history into a recording, and explains it: the cause of each part is known.
+//! Writes an invented history with known causes into a recording, and checks how it is explained.
 
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
@@ -93,13 +93,14 @@ fn member(vcpu: GateVcpuId) -> Option<Arc<Member>> {
     }))
 }
 
-/// Parts of all exits by VM, share and source, and the totals.
+/// Explanation of a recording: the sum of the parts of all exits by VM, share and source, and the
+/// totals.
 #[derive(Debug, Default)]
 struct Told {
     parts: BTreeMap<(String, Share, String), u64>,
     exits: Vec<(u64, u64)>,
     summary: Option<vmnoise_explain::ExitsRun>,
-    /// Contents of the file, before any filter: the VMs, and the activities of CPUs.
+    /// VMs in the file before any filter. `activities` are the activities of CPUs in the file.
     vms: Vec<String>,
     activities: Vec<Activity>,
 }
@@ -158,7 +159,7 @@ fn material<'a>(
     }
 }
 
-/// Clock of the guest of vCPU 1, from its discovery on.
+/// Clock of the guest of vCPU 1. The guest has this clock from the discovery of the vCPU on.
 const AHEAD: VcpuClock = VcpuClock {
     vcpu: vmnoise_events::VcpuId(1),
     before_until_mono_ns: S,
@@ -171,21 +172,21 @@ const AHEAD: VcpuClock = VcpuClock {
 fn history() -> Vec<LostPiece> {
     use PieceKind::{Blocked, Idle, Ran, Throttled};
     vec![
-        // The last piece of a wait is written first.
+        // The pieces of a wait are written in reverse order.
         piece(1, Ran, 0, 11 * S + 3 * MS, 11 * S + 4 * MS, Some("backup")),
         piece(1, Idle, 0, 11 * S + 2 * MS, 11 * S + 3 * MS, None),
         piece(1, Ran, 0, 11 * S, 11 * S + 2 * MS, Some("vcpu 2")),
-        // Two vCPUs wait for one CPU, each during a part of its activity.
+        // Two vCPUs wait for the same CPU. Each wait covers a part of the activity on this CPU.
         piece(2, Ran, 1, 12 * S + MS, 12 * S + 2 * MS, Some("backup")),
         piece(1, Ran, 1, 12 * S, 12 * S + 3 * MS, Some("backup")),
         piece(2, Throttled, 1, 13 * S, 13 * S + 5 * MS, None),
         piece(1, Blocked, 0, 14 * S, 14 * S + 6 * MS, None),
-        // Before the first snapshot of the recording.
+        // This piece lies before the first snapshot of the recording.
         piece(1, Ran, 0, 2 * S, 3 * S, Some("old")),
     ]
 }
 
-/// Explains the history as recorded with these snapshots.
+/// Writes the history with the snapshots `made` into a recording, and explains it.
 fn told_from(made: &[Snapshot], wanted: &Wanted) -> Told {
     let machine = machine();
     let mut snapshots = Snapshots::default();
@@ -220,7 +221,7 @@ fn each_ns_is_told_under_the_name_of_who_had_it() {
     let lengths: u64 = told.exits.iter().map(|(from, until)| until - from).sum();
     assert_eq!((all, lengths), (19 * MS, 19 * MS));
     assert!(told.parts.keys().all(|(_, _, who)| !who.contains("old")));
-    // A CPU does one thing at a time, and the recording has it once.
+    // A CPU does only one thing at a time, so the recorded activities do not overlap.
     let mut ran = told.activities;
     ran.sort_by_key(|it| (it.cpu, it.start_mono_ns));
     let overlap = |pair: &[Activity]| {
@@ -237,7 +238,7 @@ fn totals_are_of_the_time_that_is_told() {
     );
     let vms = told.summary.unwrap().exits.vms;
     let web = &vms.iter().find(|vm| vm.name == "web").unwrap().vcpus[0];
-    // Of 15 s it ran 9 and waited 4; 2 are unknown.
+    // In 15 s the vCPU ran 9 s and waited 4 s. The other 2 s are unexplained.
     assert_eq!(web.time_ns.span_ns(), 15 * S);
     assert_eq!(web.time_ns.guest, 9 * S);
     assert_eq!(web.time_ns.taken[Share::Preempted], Some(4 * S));
@@ -253,7 +254,7 @@ fn totals_are_of_the_time_that_is_told() {
         assert_eq!(web.time_ns.taken[share], None, "{share:?}");
     }
     assert_eq!((web.light, web.heavy), (None, None));
-    // A vCPU that appeared later is covered from then on.
+    // The times of a vCPU that was found later begin at its discovery.
     let db = &vms.iter().find(|vm| vm.name == "db").unwrap().vcpus[0];
     assert_eq!(db.time_ns.span_ns(), 19 * S);
 }
@@ -290,7 +291,7 @@ fn one_vm_is_told_without_the_others() {
     assert!(told.parts.keys().all(|(vm, ..)| vm == "db"));
     assert_eq!(told.exits, [(13 * S, 13 * S + 5 * MS)]);
 
-    // Another VM had the same name before.
+    // The earlier VM of process 1 had the same name.
     let of_another = Wanted {
         vmm_pid: Some(1),
         ..wanted

@@ -1,4 +1,4 @@
-//! The collector: sends one message, and reads the answer.
+//! The collector of OpenTelemetry: sends one message, and reads the answer.
 
 use std::fmt::Write;
 use std::fs;
@@ -15,9 +15,9 @@ use reqwest::{Certificate, Client, Response, StatusCode, Url};
 use super::environment;
 use crate::tls;
 
-/// Bytes of an answer that are read.
+/// Largest number of bytes that are read of an answer.
 const ANSWER: usize = 64 << 10;
-/// Characters of an answer that are logged.
+/// Largest number of characters of an answer that are logged.
 const WORDS: usize = 200;
 
 #[derive(Debug)]
@@ -26,15 +26,15 @@ pub(super) struct Collector {
     address: Url,
 }
 
-/// Reason why a message was refused.
+/// Reason why the collector refused a message.
 #[derive(Debug)]
 pub(super) struct Refusal {
     pub(super) why: String,
-    /// Time after which the same message may be sent again; `None` if it must not be.
+    /// Shortest time until the same message may be sent again; `None` if it must not be sent again.
     pub(super) again: Option<Duration>,
 }
 
-/// The part of `google.rpc.Status` that is read: an error message for developers.
+/// The field of `google.rpc.Status` that is read: an error message for developers.
 #[derive(Clone, PartialEq, Message)]
 struct Status {
     #[prost(string, tag = "2")]
@@ -42,8 +42,8 @@ struct Status {
 }
 
 impl Collector {
-    /// Returns the collector that is named, or that the environment names. Needs rights that this
-    /// process has only at first.
+    /// Returns the collector with the URL `named`. If `named` is `None`, the environment names the
+    /// collector. Call this function before rights are dropped.
     ///
     /// # Errors
     /// If the URL or the environment is invalid.
@@ -60,7 +60,7 @@ impl Collector {
         let mut client = Client::builder()
             .default_headers(headers()?)
             .timeout(environment::timeout()?)
-            // After a redirect by 301, the request would no longer be a POST.
+            // A redirect with status 301 would turn the POST into a GET.
             .redirect(Policy::none());
         if let Some(file) = environment::certificate() {
             let context = || format!("OTEL_EXPORTER_OTLP_CERTIFICATE={file}");
@@ -75,7 +75,8 @@ impl Collector {
         })
     }
 
-    /// Returns host and port for messages, since a query may contain a secret.
+    /// Returns host and port of the collector, for log messages. The rest of the URL may contain a
+    /// secret.
     pub(super) fn name(&self) -> String {
         self.address
             .authority()
@@ -88,7 +89,7 @@ impl Collector {
     /// Sends a message.
     ///
     /// # Errors
-    /// If the collector does not take all of it.
+    /// If the collector does not accept the whole message.
     pub(super) async fn take(&self, message: Vec<u8>) -> Result<(), Refusal> {
         let sent = self.client.post(self.address.clone()).body(message).send();
         match sent.await {
@@ -122,7 +123,7 @@ fn headers() -> Result<HeaderMap> {
     Ok(headers)
 }
 
-/// Judges an answer by "OTLP/HTTP Response" of the specification.
+/// Evaluates an answer as "OTLP/HTTP Response" of the specification requires.
 async fn judge(response: Response) -> Result<(), Refusal> {
     use StatusCode as Code;
     let status = response.status();
@@ -152,7 +153,8 @@ async fn judge(response: Response) -> Result<(), Refusal> {
     })
 }
 
-/// Judges a success: the collector may refuse a part, which must not be sent again.
+/// Evaluates the answer of a success. The collector may have refused a part, which must not be sent
+/// again.
 fn judge_part(answer: &[u8]) -> Result<(), Refusal> {
     let said = ExportMetricsServiceResponse::decode(answer).unwrap_or_default();
     match said.partial_success {
@@ -178,7 +180,7 @@ async fn body(mut response: Response) -> Vec<u8> {
     body
 }
 
-/// Parses `Retry-After`: a number of seconds or a date.
+/// Returns the waiting time in a `Retry-After` header, which is a number of seconds or a date.
 fn time_after(header: &HeaderValue) -> Option<Duration> {
     let said = header.to_str().ok()?;
     match said.parse() {

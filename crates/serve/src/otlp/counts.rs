@@ -1,4 +1,4 @@
-//! Metric about the exports.
+//! Metric that counts exports.
 
 use std::fmt;
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! The thread that delivers: sends the newest message until it is taken.
+//! The thread that delivers messages: sends the newest message until the collector accepts it.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,13 +10,14 @@ use super::collector::Collector;
 use super::counts::Counts;
 use crate::say::say;
 
-/// Pause before the second attempt; each further pause is twice as long.
+/// Pause before the second attempt. Each further pause is twice as long as the one before.
 const FIRST_PAUSE: Duration = Duration::from_secs(1);
-/// Longest pause.
+/// Longest pause between two attempts.
 const LAST_PAUSE: Duration = Duration::from_secs(60);
 
-/// Runs until the sender is dropped. Sums are cumulative: the next message makes up for one that
-/// was not taken, except for the values in between.
+/// Delivers messages until the sender of the channel is dropped. Sums are cumulative, so a message
+/// also contains what earlier messages contained. If a message is not accepted, only its
+/// intermediate values are lost.
 pub(super) async fn deliver(
     collector: &Collector,
     mut newest: watch::Receiver<Vec<u8>>,
@@ -45,7 +46,7 @@ pub(super) async fn deliver(
             let Some(after) = refusal.again else {
                 break;
             };
-            // Spreads the attempts of many hosts after an outage of their collector.
+            // A random pause spreads the attempts of many hosts after an outage of their collector.
             let jittered = pause.mul_f64(0.5 + fastrand::f64() / 2.0);
             sleep(jittered.max(after)).await;
             pause = (pause * 2).min(LAST_PAUSE);

@@ -1,4 +1,5 @@
-//! Environment variables of OpenTelemetry exporters (its specification, "Environment Variables").
+//! Environment variables of OpenTelemetry exporters (OpenTelemetry specification, "Environment
+//! Variables").
 
 use std::collections::BTreeMap;
 use std::env;
@@ -10,8 +11,8 @@ use percent_encoding::percent_decode_str;
 /// Address of a local collector for OTLP over HTTP.
 const HERE: &str = "http://localhost:4318";
 
-/// Returns a variable of exporters. The variable for metrics precedes the one for all signals. An
-/// empty one counts as unset.
+/// Returns the value of an exporter's variable. The variable for metrics takes precedence over the
+/// variable for all signals. An empty variable counts as unset.
 fn of_exporter(what: &str) -> Option<String> {
     set(&format!("OTEL_EXPORTER_OTLP_METRICS_{what}"))
         .or_else(|| set(&format!("OTEL_EXPORTER_OTLP_{what}")))
@@ -21,21 +22,22 @@ fn set(name: &str) -> Option<String> {
     env::var(name).ok().filter(|value| !value.is_empty())
 }
 
-/// Returns the address for metrics, below the named address or from the environment.
+/// Returns the URL for metrics. It is below the URL `named`, or comes from the environment if
+/// `named` is `None`.
 pub(super) fn address(named: Option<&str>) -> String {
     let below = |base: String| format!("{}/v1/metrics", base.trim_end_matches('/'));
     if let Some(named) = named {
         return below(named.to_owned());
     }
-    // The variable for metrics holds a complete address.
+    // The variable for metrics contains the complete URL.
     set("OTEL_EXPORTER_OTLP_METRICS_ENDPOINT")
         .unwrap_or_else(|| below(set("OTEL_EXPORTER_OTLP_ENDPOINT").unwrap_or(HERE.into())))
 }
 
-/// Checks the protocol that the environment asks for.
+/// Checks that the protocol in the environment is supported.
 ///
 /// # Errors
-/// If it is a protocol that is not supported.
+/// If it is not supported.
 pub(super) fn check_protocol() -> Result<()> {
     let protocol = of_exporter("PROTOCOL");
     let is_ours = protocol
@@ -59,12 +61,12 @@ pub(super) fn headers() -> Result<BTreeMap<String, String>> {
     pairs.context("OTEL_EXPORTER_OTLP_HEADERS does not have the form name=value,name=value")
 }
 
-/// Returns the file of certificates that verify the collector's.
+/// Returns the file with the certificates that verify the collector's certificate.
 pub(super) fn certificate() -> Option<String> {
     of_exporter("CERTIFICATE")
 }
 
-/// Returns the time limit of one attempt.
+/// Returns the time limit of one attempt to send.
 ///
 /// # Errors
 /// If the variable is not a valid time.
@@ -81,7 +83,8 @@ pub(super) fn interval() -> Result<Duration> {
     milliseconds(NAME, set(NAME), 60_000)
 }
 
-/// Returns attributes of the sender, in addition to the facts about this host.
+/// Returns attributes of the sender from the environment. They complement the facts about this
+/// host.
 ///
 /// # Errors
 /// If the variable is not a list of attributes.
@@ -106,7 +109,7 @@ fn milliseconds(name: &str, said: Option<String>, otherwise: u64) -> Result<Dura
     }
 }
 
-/// Parses names and values; values are percent-encoded (W3C Baggage without properties).
+/// Parses a list of names and values. Values are percent-encoded (W3C Baggage without properties).
 fn pairs(text: &str) -> Option<BTreeMap<String, String>> {
     let pairs = text.split(',').map(str::trim);
     let pairs = pairs.filter(|pair| !pair.is_empty()).map(|pair| {
@@ -123,7 +126,8 @@ mod tests {
 
     #[test]
     fn pairs_are_as_opentelemetry_writes_them() {
-        // Examples of its "Protocol Exporter" and "Resource SDK" pages, and a token in base64.
+        // Examples of the specification's pages "Protocol Exporter" and "Resource SDK", and a token
+        // in base64.
         for (text, known) in [
             ("", &[][..]),
             (

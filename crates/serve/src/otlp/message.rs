@@ -1,5 +1,5 @@
-//! Converts Prometheus metrics to a message of OTLP, by OpenTelemetry's rules (its specification,
-//! "Prometheus and OpenMetrics Compatibility"). Names and labels stay the same.
+//! Converts Prometheus metrics to an OTLP message. It follows OpenTelemetry's rules (OpenTelemetry
+//! specification, "Prometheus and OpenMetrics Compatibility"). Names and labels stay the same.
 
 use opentelemetry_proto::tonic::collector::metrics::v1::ExportMetricsServiceRequest;
 use opentelemetry_proto::tonic::common::v1::{AnyValue, InstrumentationScope, KeyValue, any_value};
@@ -17,7 +17,7 @@ use super::starts::Starts;
 
 const CUMULATIVE: i32 = AggregationTemporality::Cumulative as i32;
 
-/// Returns a message with all metrics at this time.
+/// Returns a message with all metrics at `now_utc_ns`.
 pub(super) fn message(
     resource: &Resource,
     families: Vec<MetricFamily>,
@@ -48,7 +48,7 @@ pub(super) fn message(
     }
 }
 
-/// Converts one family; `None` for types that do not occur here.
+/// Converts one family of metrics; returns `None` for types that do not occur in this program.
 fn metric(family: MetricFamily, starts: &mut Starts, now_utc_ns: u64) -> Option<Metric> {
     let (name, kind) = (&family.name, family.r#type());
     let data = match kind {
@@ -131,8 +131,8 @@ fn exemplar(exemplar: prometheus::Exemplar) -> Exemplar {
     }
 }
 
-/// Converts a histogram. If the scale equals the schema, both have the same buckets. Prometheus
-/// counts a bucket by its upper edge, OpenTelemetry by its lower edge.
+/// Converts a histogram. Its buckets are the same in both formats if the scale equals the schema.
+/// Prometheus numbers a bucket by its upper edge, OpenTelemetry by its lower edge.
 fn waits(
     labels: Vec<LabelPair>,
     histogram: &prometheus::Histogram,
@@ -157,8 +157,8 @@ fn waits(
     }
 }
 
-/// Returns the index of the first bucket, and the counts from there on. Buckets between two spans
-/// are empty.
+/// Returns the index of the first bucket, and the counts of all buckets from there on. Buckets
+/// between two spans have the count 0.
 fn buckets(spans: &[BucketSpan], deltas: &[i64]) -> (i32, Vec<u64>) {
     let (mut counts, mut deltas) = (Vec::new(), deltas.iter());
     let mut count = 0;
@@ -200,10 +200,11 @@ mod tests {
     #[test]
     fn buckets_stand_side_by_side_without_a_hole() {
         let span = |offset, length| BucketSpan { offset, length };
-        // 5 at -3, 7 at -2, nothing at -1 and 0, 1 at 1.
+        // Counts by bucket: 5 in bucket -3, 7 in bucket -2, 0 in buckets -1 and 0, and 1 in bucket
+        // 1.
         let spans = [span(-3, 2), span(2, 1)];
         assert_eq!(buckets(&spans, &[5, 2, -6]), (-3, vec![5, 7, 0, 0, 1]));
-        // Form of an empty histogram in Prometheus.
+        // Prometheus represents an empty histogram in this form.
         assert_eq!(buckets(&[span(0, 0)], &[]), (0, vec![]));
     }
 }

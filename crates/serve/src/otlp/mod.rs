@@ -1,4 +1,4 @@
-//! Sends the metrics to a collector by OTLP over HTTP (OpenTelemetry), once a minute by default.
+//! Sends the metrics to a collector of OpenTelemetry by OTLP over HTTP, once a minute by default.
 
 mod collector;
 mod counts;
@@ -28,12 +28,12 @@ use collector::Collector;
 use counts::Counts;
 use starts::Starts;
 
-/// Time for which the end of this process waits for the last message.
+/// Longest time for which the end of this process waits for the last message.
 const AT_THE_END: Duration = Duration::from_secs(3);
-/// Identity of a Linux that is no container (machine-id(5)).
+/// File with the unique id of a Linux installation (machine-id(5)). Containers do not have it.
 const MACHINE_ID: &str = "/etc/machine-id";
 
-/// Collector, resource and interval, before sending begins.
+/// Collector, resource and interval, as read before sending begins.
 #[derive(Debug)]
 pub(crate) struct Target {
     collector: Collector,
@@ -42,8 +42,8 @@ pub(crate) struct Target {
 }
 
 impl Target {
-    /// Reads the target from `--otlp`, or from the environment if `named` is `None`. Needs rights
-    /// that this process has only at first.
+    /// Reads the target from `--otlp`, or from the environment if `named` is `None`. Call this
+    /// function before rights are dropped.
     ///
     /// # Errors
     /// If the URL or the environment is invalid.
@@ -68,7 +68,8 @@ pub(crate) struct Exports {
 }
 
 impl Exports {
-    /// Starts a thread that delivers and has no other right. No other thread waits for its delays.
+    /// Starts the thread that delivers messages, which has no other rights. Only this thread waits
+    /// for a slow collector.
     ///
     /// # Errors
     /// If the thread or its client cannot be started.
@@ -106,8 +107,8 @@ impl Exports {
         counts::register(registry, Arc::clone(&self.counts));
     }
 
-    /// Exports for ever. The first export is at once, so that the log shows an unreachable
-    /// collector early.
+    /// Exports for ever. Exports once at the begin, so that the log shows early if the collector
+    /// cannot be reached.
     pub(crate) async fn go_on(&mut self, registry: &Registry) {
         let mut ticks = interval(self.interval);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -117,7 +118,7 @@ impl Exports {
         }
     }
 
-    /// Sends the final sums, and waits for them for a limited time.
+    /// Sends the final sums. Waits at most [`AT_THE_END`] for their delivery.
     pub(crate) fn end(mut self, registry: &Registry) {
         self.export(registry);
         drop(self.newest);
@@ -140,7 +141,7 @@ impl Exports {
     }
 }
 
-/// Returns the sender's identity: this program on this host, changed by the environment.
+/// Returns the sender's attributes: this program on this host. The environment may change them.
 fn resource() -> Result<Resource> {
     let mut resource = BTreeMap::from([
         ("service.name", "vmnoise".to_owned()),
@@ -150,7 +151,7 @@ fn resource() -> Result<Resource> {
         .facts()
         .context("reading the facts about this host")?;
     if let Some(name) = facts.name {
-        // There is one sender on a host, and the alert rules identify a host by its instance.
+        // A host has only one sender. The alert rules identify a host by its instance.
         resource.insert("service.instance.id", name.to_string());
         resource.insert("host.name", name.to_string());
     }

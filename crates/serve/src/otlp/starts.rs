@@ -1,18 +1,18 @@
-//! Begin of each series' sum. OTLP requires it for cumulative sums, and the counters do not contain
-//! it.
+//! Begin of each series' sum. OTLP requires this begin for cumulative sums, and the counters do not
+//! contain it.
 
 use std::collections::HashMap;
 
 use prometheus_client::encoding::prometheus_protobuf::prometheus_data_model::LabelPair;
 
-/// Name of a metric and its labels.
+/// Key of a series: the name of the metric, and the labels.
 type Series = (String, Vec<LabelPair>);
 
-/// Begins of the series. A series has restarted if it was missing at the last export, or is lower
-/// than then.
+/// Begin of the sum of each series. A sum begins again if its series was missing at the last
+/// export, or if it is smaller than at the last export.
 #[derive(Debug)]
 pub(super) struct Starts {
-    /// Last export, or the start of this process.
+    /// Time of the last export. Before the first export, the start of this process.
     last_utc_ns: u64,
     told: HashMap<Series, Told>,
     now: HashMap<Series, Told>,
@@ -25,7 +25,7 @@ struct Told {
 }
 
 impl Starts {
-    /// Starts to count at `now_utc_ns`.
+    /// Creates the list. Sums begin at `now_utc_ns` at the earliest.
     pub(super) fn new(now_utc_ns: u64) -> Starts {
         Starts {
             last_utc_ns: now_utc_ns,
@@ -34,7 +34,7 @@ impl Starts {
         }
     }
 
-    /// Returns the begin of this series, which has this sum now.
+    /// Returns the begin of the sum of this series (UTC in ns). `sum` is its current value.
     pub(super) fn of(&mut self, name: &str, labels: &[LabelPair], sum: f64) -> u64 {
         let series = (name.to_owned(), labels.to_vec());
         let start_utc_ns = match self.told.get(&series) {
@@ -45,7 +45,7 @@ impl Starts {
         start_utc_ns
     }
 
-    /// Ends an export. Series that were not in it are forgotten.
+    /// Ends an export. Forgets series that were not in this export.
     pub(super) fn turn(&mut self, now_utc_ns: u64) {
         self.told = std::mem::take(&mut self.now);
         self.last_utc_ns = now_utc_ns;
@@ -68,7 +68,7 @@ mod tests {
         starts.turn(200);
         assert_eq!(starts.of("lost", &vm("web"), 5.0), 100);
         assert_eq!(starts.of("lost", &vm("db"), 1.0), 200);
-        // Another metric with the same labels is another series.
+        // Two metrics with the same labels are different series.
         assert_eq!(starts.of("wait", &vm("db"), 1.0), 200);
         starts.turn(300);
         assert_eq!(starts.of("lost", &vm("web"), 4.0), 300);

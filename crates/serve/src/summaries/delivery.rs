@@ -1,4 +1,5 @@
-//! The thread that delivers: one summary after the other, each until it is taken.
+//! The thread that delivers summaries: sends one summary after the other, each until it is
+//! accepted.
 
 use std::time::Duration;
 
@@ -6,12 +7,12 @@ use super::destination::Destination;
 use super::queue::Queue;
 use crate::say::say;
 
-/// Pause before the second attempt; each further pause is twice as long.
+/// Pause before the second attempt. Each further pause is twice as long as the one before.
 const FIRST_PAUSE: Duration = Duration::from_secs(1);
-/// Longest pause.
+/// Longest pause between two attempts.
 const LAST_PAUSE: Duration = Duration::from_secs(300);
 
-/// Runs until the queue is closed and empty, or the process ends.
+/// Delivers summaries until the queue is closed and empty, or until the process ends.
 pub(super) fn deliver(destination: &Destination, queue: &Queue) {
     let mut pause = FIRST_PAUSE;
     while let Some(parcel) = queue.next() {
@@ -63,7 +64,8 @@ mod tests {
             scope.spawn(|| deliver(&destination, &queue));
             push(1);
             push(2);
-            // `push` has not waited, since this is shorter than the first pause.
+            // `push` has not waited for a delivery, because less time than the first pause has
+            // passed.
             thread::sleep(FIRST_PAUSE / 2);
             assert_eq!(queue.counts().waiting, 2);
             fs::remove_file(&place).unwrap();

@@ -14,9 +14,9 @@ use super::queue::Parcel;
 use crate::confined::takes_files;
 use crate::tls;
 
-/// Time limit for a store, with all attempts of its client.
+/// Time limit for one delivery to a store. It covers all attempts of the store's client.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// Begins of the variables of the three kinds of stores.
+/// Prefixes of the environment variables for the three kinds of stores.
 const VARIABLES: [&str; 3] = ["AWS_", "AZURE_", "GOOGLE_"];
 
 #[derive(Debug)]
@@ -30,11 +30,11 @@ pub(crate) enum Destination {
 }
 
 impl Destination {
-    /// Returns the destination that `--summaries` names: a URL, or a folder, which is made if it is
-    /// missing. Needs rights that this process has only at first.
+    /// Returns the destination that `--summaries` names: the URL of a store, or a folder. Creates
+    /// the folder if it is missing. Call this function before rights are dropped.
     ///
     /// # Errors
-    /// If it is neither, or the environment is invalid.
+    /// If `named` is neither a valid URL nor a usable folder, or the environment is invalid.
     pub(crate) fn of(named: &str) -> Result<Destination> {
         if named.contains("://") {
             return Destination::store(named).with_context(|| format!("--summaries {named}"));
@@ -58,7 +58,7 @@ impl Destination {
         let of_environment = env::vars_os()
             .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
             .filter(|(name, _)| known(name));
-        // Otherwise it would look names up by the C library.
+        // With random addresses, the client would look up host names by the C library.
         let own = [("randomize_addresses".to_owned(), "false".to_owned())];
         let (store, prefix) = parse_url_opts(&url, of_environment.chain(own))
             .context("by AWS_…, AZURE_… or GOOGLE_… of the environment")?;
@@ -70,7 +70,7 @@ impl Destination {
         })
     }
 
-    /// Returns the folder, if it is one.
+    /// Returns the folder; `None` if the destination is a store.
     pub(crate) fn folder(&self) -> Option<&Path> {
         match self {
             Destination::Folder(folder) => Some(folder),
@@ -78,16 +78,17 @@ impl Destination {
         }
     }
 
-    /// Returns true if it is reached by the network.
+    /// Returns whether the destination is a store, which is reached over the network.
     pub(crate) fn is_store(&self) -> bool {
         matches!(self, Destination::Store { .. })
     }
 
-    /// Checks that a folder takes files with the rights that are left. A store is tested only by
-    /// the first summary, since the credentials may allow nothing but to put.
+    /// Checks that files can be created in the folder after rights were dropped. A store is not
+    /// checked. The first summary shows whether the store works, because credentials may allow only
+    /// putting.
     ///
     /// # Errors
-    /// If it does not.
+    /// If no file can be created in the folder.
     pub(crate) fn check(&self) -> Result<()> {
         if let Destination::Folder(folder) = self {
             takes_files(folder)?;
@@ -95,7 +96,7 @@ impl Destination {
         Ok(())
     }
 
-    /// Delivers one summary.
+    /// Delivers one summary to the destination.
     pub(super) fn take(&self, parcel: &Parcel) -> Result<()> {
         match self {
             Destination::Folder(folder) => Ok(place(

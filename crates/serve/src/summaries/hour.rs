@@ -1,17 +1,18 @@
-//! Converts sums to rows of the table.
+//! Converts sums to rows of the table of hourly summaries.
 
 use vmnoise_export::{CulpritHour, VmHour, WaitHour};
 
 use super::sums::Sums;
 
-/// Returns the rows of a VM, which had `vcpus` vCPUs at the end.
+/// Returns the row of a VM, including the rows of its culprits and waits. `vcpus` is the number of
+/// its vCPUs at the end of the period.
 pub(super) fn of_vm(vm: Option<String>, vcpus: usize, sums: &Sums) -> VmHour {
     let named = sums.culprits.iter().map(|(who, ns)| CulpritHour {
         kind: who.kind.name(),
         name: who.name.as_str().to_owned(),
         ns: *ns,
     });
-    // Names as in the metrics.
+    // Kind and name are the same as in the metrics.
     let others = CulpritHour {
         kind: "unknown",
         name: "other".to_owned(),

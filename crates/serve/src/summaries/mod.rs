@@ -1,4 +1,5 @@
-//! Hourly summaries for queries over many hosts: small files of the data set of docs/data.md.
+//! Hourly summaries for queries over many hosts. They are small files of the data set that
+//! docs/data.md describes.
 
 mod delivery;
 mod destination;
@@ -25,10 +26,10 @@ pub(crate) use destination::Destination;
 use period::{Instant, Itself, Period};
 use queue::{Parcel, Queue};
 
-/// Time for which the end of this process waits for the last summaries.
+/// Longest time for which the end of this process waits for the last summaries.
 const AT_THE_END: Duration = Duration::from_secs(10);
 
-/// The current period, and the summaries that wait for delivery.
+/// The current period, and the queue of summaries for delivery.
 #[derive(Debug)]
 pub(crate) struct Summaries {
     host: String,
@@ -37,8 +38,8 @@ pub(crate) struct Summaries {
 }
 
 impl Summaries {
-    /// Begins the first period, and starts a thread that delivers and has no other right. No other
-    /// thread waits for its delays.
+    /// Begins the first period. Starts the thread that delivers summaries, which has no other
+    /// rights. Only this thread waits for a slow destination.
     ///
     /// # Errors
     /// If this machine has no name, or the thread cannot be started.
@@ -68,7 +69,8 @@ impl Summaries {
         metrics::register(registry, Arc::clone(&self.queue));
     }
 
-    /// Handles ended VMs and the end of the hour. Call it after each poll.
+    /// Takes the sums of ended VMs, and starts a new period when an hour ends. Call this function
+    /// after each poll.
     pub(crate) fn look(&mut self, watch: &Watch) {
         for vm in watch.left() {
             self.period.vm_ended(vm);
@@ -78,7 +80,7 @@ impl Summaries {
         }
     }
 
-    /// Sends the incomplete hour, and waits for it for a limited time.
+    /// Queues the summary of the incomplete hour. Waits at most [`AT_THE_END`] for the delivery.
     pub(crate) fn end(mut self, watch: &Watch) {
         self.turn(watch);
         let left = self.queue.close(AT_THE_END);
@@ -89,7 +91,7 @@ impl Summaries {
         }
     }
 
-    /// Ends the period and begins the next at the same instant.
+    /// Ends the period, and begins the next period at the same instant.
     fn turn(&mut self, watch: &Watch) {
         let (now, itself) = (now(), itself(watch));
         let next = Period::begin(now, itself, watch.present());

@@ -1,4 +1,5 @@
-//! Queue of summaries in bounded memory. The oldest ones are dropped first, and counted.
+//! Queue of summaries in limited memory. If it is full, the oldest summaries are dropped and
+//! counted.
 
 use std::collections::VecDeque;
 use std::path::PathBuf;
@@ -8,11 +9,12 @@ use std::time::Duration;
 
 use crate::say::say;
 
-/// Longest queue: one week.
+/// Largest number of queued summaries: one week.
 const WAITING: usize = 168;
-/// Largest queue: one week of a host with 500 VMs, with 40 rows of 100 bytes for each.
+/// Largest size of all queued summaries in bytes. This is one week of a host with 500 VMs and 40
+/// rows of 100 bytes for each VM.
 const BYTES: usize = 16 << 20;
-/// Pause between two attempts at the end.
+/// Pause between two attempts after the queue was closed.
 const AT_THE_END: Duration = Duration::from_millis(500);
 
 /// A file and its path in the data set.
@@ -22,7 +24,8 @@ pub(super) struct Parcel {
     pub(super) bytes: Vec<u8>,
 }
 
-/// Connects the main loop, which never waits, with the thread that delivers, which may wait.
+/// Passes summaries from the main loop to the thread that delivers them. The main loop never waits,
+/// but this thread may wait.
 #[derive(Debug, Default)]
 pub(super) struct Queue {
     state: Mutex<State>,
@@ -64,8 +67,8 @@ impl Queue {
         self.changed.notify_all();
     }
 
-    /// Waits for the oldest summary and returns it. It stays in the queue until it is delivered.
-    /// `None` at the end.
+    /// Waits for the oldest summary, and returns it. The summary stays in the queue until it is
+    /// delivered. Returns `None` if the queue is closed and empty.
     pub(super) fn next(&self) -> Option<Arc<Parcel>> {
         let mut state = self.state();
         loop {
@@ -82,19 +85,20 @@ impl Queue {
         }
     }
 
-    /// Removes a delivered summary.
+    /// Counts a delivered summary, and removes it from the queue.
     pub(super) fn delivered(&self, parcel: &Arc<Parcel>) {
         let mut state = self.state();
         state.counts.delivered += 1;
         let oldest = state.waiting.front();
-        // It may have been dropped meanwhile.
+        // The summary may have been dropped during the delivery.
         if oldest.is_some_and(|oldest| Arc::ptr_eq(oldest, parcel)) {
             state.take_oldest();
         }
         self.changed.notify_all();
     }
 
-    /// Waits for `time` before another attempt; after the end began, only briefly.
+    /// Waits for `time` before another attempt. After the queue was closed, waits only for
+    /// [`AT_THE_END`].
     pub(super) fn pause(&self, time: Duration) {
         let is_open = |state: &mut State| !state.is_closed;
         let paused = self.changed.wait_timeout_while(self.state(), time, is_open);
@@ -106,8 +110,8 @@ impl Queue {
         }
     }
 
-    /// Closes the queue, and waits at most `time` for the delivery. Returns the number of summaries
-    /// that are left.
+    /// Closes the queue. Waits at most `time` for the delivery of the queued summaries. Returns the
+    /// number of summaries that were not delivered.
     pub(super) fn close(&self, time: Duration) -> usize {
         let mut state = self.state();
         state.is_closed = true;

@@ -7,7 +7,7 @@ use vmnoise_tracer::WaitLengths;
 use crate::ledger::{Lost, VmTotals};
 use crate::who::Who;
 
-/// Sums of one VM or of several, in ns.
+/// Sums of one or several VMs. Times are in ns.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Sums {
     pub(super) lost: Lost,
@@ -15,7 +15,8 @@ pub(super) struct Sums {
     pub(super) halted_ns: u64,
     pub(super) asleep_ns: u64,
     pub(super) waits: WaitLengths,
-    /// Culprits that have a name. The rest of `lost.preempted` belongs to others.
+    /// Time in ns of each culprit with its own series. The rest of `lost.preempted` belongs to
+    /// other culprits.
     pub(super) culprits: BTreeMap<Who, u64>,
 }
 
@@ -43,8 +44,8 @@ impl Sums {
         }
     }
 
-    /// Returns the increase since `earlier`. A culprit with less time than before lost its name
-    /// meanwhile and began anew.
+    /// Returns the increase since `earlier`. If a culprit has less time than in `earlier`, it lost
+    /// its series in between, and its time began again at 0.
     pub(super) fn since(&self, earlier: &Sums) -> Sums {
         let culprits = self.culprits.iter().map(|(who, &ns)| {
             let had = earlier.culprits.get(who).copied().unwrap_or_default();
@@ -71,7 +72,7 @@ impl Sums {
         }
     }
 
-    /// Returns the preempted time of culprits that have no name.
+    /// Returns the preempted time of culprits without their own series, in ns.
     pub(super) fn others_ns(&self) -> u64 {
         let named: u64 = self.culprits.values().sum();
         self.lost.preempted.saturating_sub(named)

@@ -1,4 +1,4 @@
-//! Dumps of the last minutes: their content, recipient and reason.
+//! Writes the last minutes of all vCPUs into dumps: the content, recipient and reason of a dump.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,12 +13,12 @@ use crate::exits;
 use crate::flight::{self, Made, Material, Wanted};
 use crate::say::say;
 
-/// Number of findings that a dump quotes as its reason; a host with many CPUs may have one for each
-/// CPU.
+/// Largest number of findings in the text of a dump's reason. A host with many CPUs may have one
+/// finding for each CPU.
 const FOUND_TOLD: usize = 3;
 
 impl Watch {
-    /// Returns a recording of the wanted VM and time, as far as they are known.
+    /// Returns a recording of the wanted VM and time window, as far as the history reaches.
     ///
     /// # Errors
     /// If the recording cannot be encoded.
@@ -29,8 +29,7 @@ impl Watch {
     fn recording_made(&mut self, wanted: &Wanted, made: Option<&Made>) -> Result<Vec<u8>> {
         self.look_at_clocks();
         self.confirm();
-        // This snapshot includes vCPUs that ended since the last poll, and waits that ended since
-        // then.
+        // This snapshot includes the vCPUs and waits that ended since the last poll.
         let now = self.snapshot();
         let material = Material {
             machine: &self.machine,
@@ -43,8 +42,8 @@ impl Watch {
         flight::recording(material, wanted, made)
     }
 
-    /// Reads the guests' clocks again. An offset equal to the first reading was either the same all
-    /// along, or was set back.
+    /// Reads the guests' clocks again. If an offset equals the first reading, it either never
+    /// changed or was set back.
     pub(super) fn look_at_clocks(&mut self) {
         let present = self.gate.present();
         let present = present.filter_map(|found| Some((found.id, self.members.get(&found.id)?)));
@@ -52,7 +51,8 @@ impl Watch {
         self.clocks.look(&present);
     }
 
-    /// Writes a dump because of a signal. Returns false if there is no folder for dumps.
+    /// Writes a dump because of a signal. Returns whether there is a folder for dumps, even if the
+    /// dump fails.
     pub(crate) fn dump(&mut self) -> bool {
         let made = Made {
             why: "a signal (SIGUSR1)".to_owned(),
@@ -66,10 +66,11 @@ impl Watch {
         self.dumps.is_some()
     }
 
-    /// Writes a dump for the guest of this process, which asked for it. Returns the name.
+    /// Writes a dump for the guest that runs in this VMM and requested the dump. Returns the name
+    /// of the dump.
     ///
     /// # Errors
-    /// If there is no dump: says why.
+    /// If no dump was queued. The error is a text with the reason.
     pub(crate) fn dump_for(&mut self, vmm_pid: u32, vm: Name) -> Result<String, &'static str> {
         const FAILED: &str = "the dump could not be written";
         self.dumps.as_mut().ok_or(FAILED)?.guest_asks(vmm_pid)?;
@@ -90,8 +91,8 @@ impl Watch {
         is_written.then_some(name).ok_or(FAILED)
     }
 
-    /// Returns the name of the only VM of this process. `None` if it has no VM, or several: a
-    /// socket then identifies no guest.
+    /// Returns the name of the only VM of this process. `None` if the process has no VM. `None`
+    /// also if it has several VMs, because a socket then identifies no guest.
     pub(crate) fn vm_of_process(&self, process: u32) -> Option<Name> {
         let its = self.gate.present().filter(|found| found.tgid == process);
         let mut numbers: Vec<u32> = its.filter_map(|found| found.number).collect();
@@ -101,8 +102,8 @@ impl Watch {
         Some(vm.label.clone())
     }
 
-    /// Writes a dump if there is a reason. Then starts to record the exits of the VM that waited
-    /// longest, or that the reason is about.
+    /// Writes a dump if there is a reason. Then starts to record the exits of one VM: the VM with
+    /// the longest wait, or else the VM that a finding names.
     pub(super) fn dump_if_due(&mut self) {
         let dumps = self.dumps.as_mut();
         let Some(due) = dumps.and_then(|dumps| dumps.due(self.vms.values())) else {
@@ -138,8 +139,8 @@ impl Watch {
         }
     }
 
-    /// Returns, for each of these VMs, the longest wait in the time of a dump, and the task that
-    /// had most of it.
+    /// Returns the longest wait of each of these VMs in the time window of a dump: its length in
+    /// ns, and the task that had the CPU for most of it.
     fn longest_waits(&self, vms: &[Name]) -> Vec<(Name, u64, String)> {
         let lost = self.gate.lost_pieces().pieces;
         let from_ns = now_ns().saturating_sub(dumps::WANTED.last_ns.unwrap_or(u64::MAX));
@@ -153,7 +154,8 @@ impl Watch {
         waits.collect()
     }
 
-    /// Writes a dump; returns false if it was not written, for example because there is no folder.
+    /// Makes a dump, and queues it for writing. Returns whether it was queued. Without a folder for
+    /// dumps, returns false.
     fn write_dump(&mut self, name: &str, wanted: &Wanted, made: &Made) -> bool {
         if self.dumps.is_none() {
             return false;
@@ -170,7 +172,7 @@ impl Watch {
     }
 }
 
-/// Returns the reason of a dump in words.
+/// Returns a text with the reasons for a dump.
 fn why(due: &Due, longest: Option<&(Name, u64, String)>) -> String {
     let wait = match longest {
         Some((vm, length_ns, _)) => {

@@ -28,39 +28,41 @@ use crate::proc_sums::Lacking;
 use crate::say::say;
 use crate::who::Who;
 
-/// Ended VMs that are still exported, so that a later scrape finds their last sums.
+/// Largest number of ended VMs that are still exported, so that a later scrape finds their last
+/// sums.
 const ENDED: usize = 256;
-/// vCPUs whose VM is remembered. Ended ones count too, since another vCPU may have waited for them.
+/// Largest number of vCPUs whose VM is remembered. Ended vCPUs are remembered too, because another
+/// vCPU may have waited for them.
 const NAMED: usize = 65_536;
 
-/// vCPUs with series of their own. OpenTelemetry limits a family of metrics to 2000 series; a vCPU
-/// has one series for each share of its lost time.
+/// Largest number of vCPUs with their own series. OpenTelemetry limits a family of metrics to 2000
+/// series. Each vCPU has six series, one for each cause of lost time.
 pub(crate) const TOLD_VCPUS: usize = 2_000 / 6;
 
-/// Everything that is known about this host's VMs.
+/// State of the main loop: everything that is known about this host's VMs.
 #[derive(Debug)]
 pub(crate) struct Watch {
     gate: Gate,
     host: Host,
     vms: BTreeMap<u32, VmTotals>,
     ended: VecDeque<VmTotals>,
-    /// VMs that ended at the last poll.
+    /// VMs whose end the last poll noticed.
     left: Vec<VmTotals>,
-    /// Process of the VMM for each slot of the gate's table.
+    /// Process id of the VMM for each slot of the gate's table.
     vmms: BTreeMap<GateSlot, u32>,
-    /// VM and thread of each vCPU, also of ended ones.
+    /// VM and thread of each vCPU. Ended vCPUs are included.
     members: BTreeMap<GateVcpuId, Arc<Member>>,
     clocks: Clocks,
     cgroups: CgroupNames,
     machine: Machine,
     snapshots: Snapshots,
-    /// Times of the vCPUs that ended since the last snapshot.
+    /// Times of the vCPUs that ended after the last snapshot.
     gone: BTreeMap<GateVcpuId, Spent>,
     dumps: Option<Dumps>,
     exits: Option<Exits>,
     own_cpus: Option<OwnCpus>,
     host_asking: Option<HostAsking>,
-    /// True if vCPUs are exported one by one.
+    /// Whether vCPUs are exported one by one.
     by_vcpu: bool,
     without_room: u32,
     missed: u64,
@@ -69,7 +71,7 @@ pub(crate) struct Watch {
 }
 
 impl Watch {
-    /// Loads and attaches the gate.
+    /// Loads and attaches the gate's programs.
     pub(crate) fn begin(arguments: &ServeArguments) -> Result<Watch> {
         let host = Host::here();
         let machine = Machine::read(&host)?;
@@ -105,7 +107,7 @@ impl Watch {
         Ok(watch)
     }
 
-    /// Polls: finds new and ended vCPUs, then reads the counters of all.
+    /// Finds new and ended vCPUs, and reads the counters of all vCPUs.
     ///
     /// # Errors
     /// If the kernel refuses the walk over tasks. Known vCPUs stay known.
@@ -149,7 +151,8 @@ impl Watch {
         look.map(|_| ())
     }
 
-    /// Detaches the programs if the total cost exceeds the limit, and attaches them again later.
+    /// Detaches the programs if their total cost exceeds the limit. Attaches them again at the end
+    /// of the pause.
     fn mind_cost(&mut self) {
         let now = Duration::from_nanos(now_ns());
         let exits_ns = self.exits.as_ref().map_or(0, Exits::probe_ns);
@@ -187,10 +190,11 @@ impl Watch {
         }
     }
 
-    /// Attaches the programs again. On error no program of the gate is attached.
+    /// Attaches the programs again. If this fails, no program of the gate is attached.
     fn attach(&mut self) -> Result<(), TraceError> {
         self.gate.attach()?;
-        // As at the start, the gate runs without these programs if they fail.
+        // The gate runs without the programs for this machine's own CPUs if these cannot be
+        // attached. The same applies at the start.
         if let Some(Err(error)) = self.own_cpus.as_mut().map(OwnCpus::attach) {
             say(&format!(
                 "this machine's own CPUs are not watched again: {error}"
@@ -199,25 +203,25 @@ impl Watch {
         Ok(())
     }
 
-    /// Returns how often recording paused because its cost exceeded `--cost-limit`.
+    /// Returns how often the programs were detached because their cost exceeded `--cost-limit`.
     pub(crate) fn pauses(&self) -> u64 {
         self.pauses
     }
 
-    /// Returns true while nothing is recorded.
+    /// Returns whether the programs are detached because of their cost.
     pub(crate) fn is_paused(&self) -> bool {
         self.gate.is_paused()
     }
 
-    /// Confirms the states of all vCPUs, and adds the final time of those that were present at the
-    /// last poll.
+    /// Confirms the states of all vCPUs. Then adds the final time of the vCPUs that were present at
+    /// the last poll.
     pub(crate) fn take_in_now(&mut self) {
         self.confirm();
         self.take_in_all();
     }
 
-    /// Makes the time of all vCPUs until now final, except current waits. Does nothing in a pause.
-    /// If the walk fails, the time since the previous walk becomes final later.
+    /// Makes the time of all vCPUs until now final, except for current waits. Does nothing during a
+    /// pause. If the walk over all tasks fails, the time becomes final at a later walk.
     fn confirm(&self) {
         if !self.gate.is_paused() {
             let _ = self.gate.confirm();
@@ -234,19 +238,19 @@ impl Watch {
                 self.take_in(place, &books, now_ns);
             }
         }
-        // An unreadable counter keeps its last value.
+        // A counter that cannot be read keeps its last value.
         self.missed = self.gate.missed().unwrap_or(self.missed);
         if let Some(own_cpus) = &mut self.own_cpus {
             own_cpus.take_in();
         }
     }
 
-    /// Enables dumps: one is written whenever there is a reason.
+    /// Enables automatic dumps. From now on, each reason causes a dump.
     pub(crate) fn write_dumps(&mut self, dumps: Dumps) {
         self.dumps = Some(dumps);
     }
 
-    /// Enables requests to the host: it is asked for a dump whenever there is a reason.
+    /// Enables requests to the host. From now on, each reason causes a request for a dump.
     ///
     /// # Errors
     /// If the steal time of this machine is unknown.
@@ -260,7 +264,7 @@ impl Watch {
         Ok(())
     }
 
-    /// Enables the recording of exits, on the occasions that `exits` knows.
+    /// Enables the recording of exits by `exits`.
     pub(crate) fn look_at_exits(&mut self, exits: Exits) {
         self.exits = Some(exits);
     }
@@ -285,7 +289,7 @@ impl Watch {
         }
     }
 
-    /// Records all exits of a VM for `length`, because somebody asked.
+    /// Records all exits of a VM for `length`, as a client requested.
     ///
     /// # Errors
     /// If this is impossible now, or not enabled.
@@ -305,8 +309,8 @@ impl Watch {
         self.vm_of(*process)
     }
 
-    /// Returns a VM by its process, as the recorder of exits needs it. A vCPU with an unknown
-    /// number is found at its first exit.
+    /// Returns the VM of a process in the form that the recorder of exits needs. vCPUs without a
+    /// known number are left out. The recorder finds them at their first exit.
     fn vm_of(&self, process: u32) -> Option<VmProcess> {
         let vm = self.vms.get(&process)?;
         let its = self.gate.present().filter(|found| found.tgid == process);
@@ -331,17 +335,17 @@ impl Watch {
         self.exits.as_ref()
     }
 
-    /// Returns the losses of this machine's own CPUs, if it is a guest.
+    /// Returns the losses of this machine's own CPUs; `None` if this machine is not a guest.
     pub(crate) fn own_cpus(&self) -> Option<&OwnCpus> {
         self.own_cpus.as_ref()
     }
 
-    /// Returns true if vCPUs and CPUs are exported one by one.
+    /// Returns whether vCPUs and CPUs are exported one by one.
     pub(crate) fn by_vcpu(&self) -> bool {
         self.by_vcpu
     }
 
-    /// Returns the dumps that are made automatically, if enabled.
+    /// Returns the automatic dumps; `None` if they are not enabled.
     pub(crate) fn dumps(&self) -> Option<&Dumps> {
         self.dumps.as_ref()
     }
@@ -361,22 +365,22 @@ impl Watch {
         }
     }
 
-    /// Returns the VMs that are present.
+    /// Returns the VMs that have not ended.
     pub(crate) fn present(&self) -> impl Iterator<Item = &VmTotals> {
         self.vms.values()
     }
 
-    /// Returns the VMs that are present, then the ended ones.
+    /// Returns the VMs that have not ended, followed by the ended VMs that are still exported.
     pub(crate) fn vms(&self) -> impl Iterator<Item = &VmTotals> {
         self.vms.values().chain(&self.ended)
     }
 
-    /// Returns the VMs that ended at the last poll, with their last sums.
+    /// Returns the VMs that ended since the previous poll, with their last sums.
     pub(crate) fn left(&self) -> &[VmTotals] {
         &self.left
     }
 
-    /// Returns the number of vCPUs without room in the gate's table at the last poll.
+    /// Returns the number of vCPUs that had no free slot in the gate's table at the last poll.
     pub(crate) fn without_room(&self) -> u32 {
         self.without_room
     }
@@ -386,7 +390,8 @@ impl Watch {
         self.missed
     }
 
-    /// Returns the CPU time of the programs that are always on.
+    /// Returns the CPU time in ns of the programs of the gate and of this machine's own CPUs. The
+    /// programs that record exits are not included.
     pub(crate) fn probe_ns(&self) -> u64 {
         let own_cpus_ns = self.own_cpus.as_ref().map_or(0, OwnCpus::probe_ns);
         self.gate.probe_ns() + own_cpus_ns
@@ -434,7 +439,7 @@ impl Watch {
             known.unwrap_or_else(|| (format!("vm:{pid}").into(), VmIdentity::default()));
         let is_taken = |label: &Name| self.vms.values().any(|vm| vm.label == *label);
         let label = labels::choose(&name, pid, is_taken);
-        // A VM with the label of an ended one: its sums restart.
+        // An ended VM had the same label. Its last sums are dropped, and the new sums begin at 0.
         self.ended.retain(|vm| vm.label != label);
         let totals = VmTotals::new(label.clone(), identity, self.by_vcpu);
         self.vms.insert(pid, totals);

@@ -1,4 +1,4 @@
-//! The live page in a real browser.
+//! Tests the live page in a real browser.
 
 use vmnoise_labs::browser::Browser;
 use vmnoise_labs::{Disturber, VmnoiseRun};
@@ -31,7 +31,8 @@ fn it_shows_who_has_the_cpu_of_which_vm_and_asks_nobody_else() {
     assert_eq!(browser.complaints(), [""; 0]);
     drop((busy, run));
 
-    // The page shows the present: it reports that a stopped server does not answer.
+    // The page shows the current state: after the server stops, it shows that the server does not
+    // answer.
     drop(serve);
     browser.wait_for("document.getElementById('state').textContent.includes('does not answer')");
 }

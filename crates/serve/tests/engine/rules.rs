@@ -1,4 +1,4 @@
-//! Prometheus' own test of rules runs the cases next to our rules.
+//! Prometheus' own tool tests our rules with the cases that are packaged next to them.
 
 use std::process::Command;
 

@@ -1,4 +1,5 @@
-//! Guests that ask for a dump of their VM over the socket of its VMM: each gets its own only.
+//! Tests guests that request a dump over the socket of their VMM. Each guest gets only the dump of
+//! its own VM.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -15,10 +16,11 @@ use vmnoise_recording::RecordingReader;
 
 use crate::harness::{PROGRAM, Serve};
 
-/// Time limit for steps that take a second or two.
+/// Time limit for operations that usually take one or two seconds.
 const BACKSTOP: Duration = Duration::from_secs(20);
 
-/// A process with a socket that answers for its guest; ends when it is dropped.
+/// A process that plays the VMM: it has a VM and a socket for requests of its guest. It ends when
+/// this value is dropped.
 struct Vmm {
     child: Child,
     folder: tempfile::TempDir,
@@ -59,7 +61,7 @@ impl Vmm {
         format!("vmnoise:{}", self.child.id())
     }
 
-    /// Returns the answers to it, line by line.
+    /// Returns the answers that the guest received, line by line.
     fn answers(&self) -> Vec<String> {
         let said = fs::read_to_string(self.folder.path().join("told")).unwrap_or_default();
         let whole = said.rsplit_once('\n').map_or("", |(whole, _)| whole);
@@ -87,7 +89,7 @@ fn files(folder: &Path) -> Vec<PathBuf> {
     entries.map(|entry| entry.unwrap().path()).collect()
 }
 
-/// Returns the VMs in a recording, and the number of vCPUs whose clock it contains.
+/// Returns the VMs in a recording, and the number of vCPUs whose clocks are in the recording.
 fn told_of(recording: &Path) -> (BTreeSet<String>, usize) {
     let mut reader = RecordingReader::open(recording).unwrap();
     let (mut vms, mut clocks) = (BTreeSet::new(), BTreeSet::new());
@@ -101,7 +103,7 @@ fn told_of(recording: &Path) -> (BTreeSet<String>, usize) {
     (vms, clocks.len())
 }
 
-/// Starts a server that makes dumps for the guests behind these sockets.
+/// Starts a server that makes dumps for the guests at these sockets.
 fn serve(folder: &Path, vmms: &[&Vmm]) -> Serve {
     let mut command = Command::new(PROGRAM);
     command.args(["--listen", "127.0.0.1:0", "--dump-over", "1s", "--dumps"]);
@@ -127,7 +129,7 @@ fn a_guest_has_a_dump_of_its_own_vm_and_one_a_minute() {
     println!("{answers:?}");
     let files = files(folder.path());
     assert_eq!(files, [folder.path().join(&answers[0])]);
-    // It asks ten times a second.
+    // The guest sends ten requests a second, so all but the first are refused.
     assert!(
         answers[1..].iter().all(|answer| answer.starts_with("no: ")),
         "{answers:?}"

@@ -1,4 +1,4 @@
-//! Dumps of the last minutes: they name the tasks that had a VM's CPU, with their times.
+//! Tests that dumps of the last minutes name the tasks that had a VM's CPU, with their times.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -20,7 +20,7 @@ use crate::harness::{PROGRAM, Serve, get_as};
 /// Lost time of each VM in a recording, by share and culprit, in ns.
 struct Told {
     lost: BTreeMap<(String, Share, String), u64>,
-    /// Time from its begin to its end.
+    /// Time between the begin and the end of the recording, in ns.
     span_ns: u64,
 }
 
@@ -66,7 +66,8 @@ impl Told {
         self.lost.get(&key).copied().unwrap_or(0)
     }
 
-    /// Returns the time in ns that a VM lost without a named culprit, the VMM's own time aside.
+    /// Returns the lost time of a VM without a named culprit, in ns. The VMM's own time is not
+    /// included.
     fn unnamed(&self, vm: &str) -> u64 {
         let lost = self.lost.iter();
         lost.filter(|((of, share, who), _)| of == vm && who.is_empty() && *share != Share::Vmm)
@@ -84,7 +85,7 @@ fn dump(serve: &Serve, options: &[&str]) -> Output {
         .unwrap()
 }
 
-/// Starts a VM that polls; returns its name.
+/// Starts a VM that polls. Returns the VM and its name in the metrics.
 fn vm(serve: &Serve, cpu: u32) -> (VmnoiseRun, String) {
     let run = VmnoiseRun::microvm(cpu, &["--duration", "60s"]).unwrap();
     let name = format!("vmnoise:{}", run.pid());
@@ -92,7 +93,8 @@ fn vm(serve: &Serve, cpu: u32) -> (VmnoiseRun, String) {
     (run, name)
 }
 
-/// Starts a disturber that is on this CPU from its start, and so never on another.
+/// Starts a disturber that is confined to this CPU before it starts, so that it never runs on
+/// another CPU.
 fn busy_from_its_start(cpu: u32) -> Disturber {
     let allowed = sched_getaffinity(None).unwrap();
     let mut here = CpuSet::new();
@@ -130,9 +132,9 @@ fn who_had_the_cpu_is_in_it_with_his_time_after_he_has_gone() {
         "{source} had {} ns, and is named for {blamed_ns}; the vCPU waited {waited_ns} ns",
         had.on_cpu_ns
     );
-    // The vCPU always wants to run, so it waits whenever the other one runs. Waits below 20 us are
-    // missing: both sides stamp a switch some us apart, and there are some 1000 switches in 3 s. 50
-    // ms are for a slice at either end.
+    // The vCPU is always runnable, so it waits whenever the disturber runs. Waits below 20 us are
+    // missing. Both sides read the clock some us apart, and there are some 1000 switches in 3 s. 50
+    // ms are allowed for a slice at either end.
     assert!(blamed_ns <= had.on_cpu_ns + had.on_cpu_ns / 50 + 50_000_000);
     assert!(blamed_ns + had.on_cpu_ns / 20 + 50_000_000 >= had.on_cpu_ns);
     if first != last {
@@ -174,7 +176,7 @@ fn a_vm_that_has_gone_is_in_it_and_one_alone_if_that_is_asked() {
     assert!(said.status.success(), "{said:?}");
     let told = Told::of(&one);
     assert!(told.lost.keys().all(|(vm, ..)| *vm == name));
-    // It begins up to 5 s earlier, and polls are 1 s apart.
+    // The dump begins up to 5 s before the requested time, and polls are 1 s apart.
     let span = Duration::from_nanos(told.span_ns);
     assert!(
         !told.lost.is_empty() && span < Duration::from_secs(12),
@@ -244,8 +246,8 @@ fn a_long_wait_is_written_down_by_itself_and_its_metric_says_where() {
     let (_, culprit) = exemplar.split_once("culprit=\"").unwrap();
     let (culprit, rest) = culprit.split_once('"').unwrap();
     let seconds: f64 = rest.split_whitespace().nth(1).unwrap().parse().unwrap();
-    // The culprit had the most of that wait, and at least a part of it. On a busy machine the first
-    // long wait may be one in which vmnoise saw no task for most of the time: these words say so.
+    // The culprit had the CPU for most of the wait. On a busy machine, vmnoise may have seen no
+    // task during most of the first long wait. In that case the text has one of these words.
     let had_ns = match culprit {
         "throttled" | "idle" | "unknown" => told.unnamed(&name),
         task => told.of_culprit(&name, task),
@@ -277,7 +279,7 @@ fn a_signal_writes_one_down() {
     assert_eq!(made_for(&serve, "signal"), 1.0);
 }
 
-/// Returns a server with this limit of `--dump-on`.
+/// Starts a server with this limit for `--dump-on`.
 fn that_minds(limit: &str, folder: &Path) -> Serve {
     Serve::of(
         Command::new(PROGRAM)
@@ -292,7 +294,7 @@ fn made_for(serve: &Serve, reason: &str) -> f64 {
     serve.metrics().of(&series)
 }
 
-/// Returns the reasons of a folder's dumps, as the dumps state them.
+/// Returns the reasons that the dumps in a folder state.
 fn reasons(folder: &Path) -> Vec<String> {
     let entries = std::fs::read_dir(folder).unwrap();
     let paths = entries.map(|entry| entry.unwrap().path());
@@ -305,7 +307,8 @@ fn reasons(folder: &Path) -> Vec<String> {
     limits.collect()
 }
 
-/// Waits for a dump with this reason. There is one dump a minute, so an earlier wait may delay it.
+/// Waits for a dump with this reason. Dumps are at least a minute apart, so an earlier dump may
+/// delay this one.
 fn wait_for_reason(folder: &Path, words: &str) {
     let begin = Instant::now();
     while !reasons(folder).iter().any(|it| it.contains(words)) {
@@ -329,8 +332,9 @@ fn a_quota_that_holds_a_vm_back_is_written_down_and_without_one_nothing_is() {
     assert_eq!(made_for(&serve, "quota"), 0.0);
     let quota = Quota::of(run.pid(), 30).unwrap();
     let throttled = format!("vmnoise_vcpu_lost_seconds_total{{vm=\"{name}\",share=\"throttled\"}}");
-    // A vCPU is throttled while its CPU idles although it could run. While other tasks have that
-    // CPU, its time is `unsure`: the test needs ten seconds in which the CPU idles.
+    // A vCPU is throttled while its CPU idles although the vCPU could run. While other tasks have
+    // the CPU, the time counts as `unsure`. So the test needs ten seconds in which the CPU idles
+    // most of the time.
     let mut idlest_s: f64 = 0.0;
     let is_held_back = (0..6).any(|_| {
         let (before, idle_before_s) = (serve.metrics().of(&throttled), idle_s(cpu));
@@ -341,8 +345,8 @@ fn a_quota_that_holds_a_vm_back_is_written_down_and_without_one_nothing_is() {
         idlest_s = idlest_s.max(idle_s);
         seconds >= 0.5
     });
-    // The quota leaves 7 s of ten to the idle task. If other tasks left less than half of that, the
-    // test shows nothing.
+    // The quota leaves 7 s of ten seconds to the idle task. If the CPU idled for less than half of
+    // that, the test cannot show anything.
     if !is_held_back && idlest_s < 3.5 {
         return skipped(&format!(
             "other tasks had CPU {cpu}: it idled for {idlest_s} s of ten at most"
@@ -355,7 +359,7 @@ fn a_quota_that_holds_a_vm_back_is_written_down_and_without_one_nothing_is() {
     drop((quota, run));
 }
 
-/// Returns the idle time of a CPU since boot in seconds (proc_stat(5), in hundredths).
+/// Returns the idle time of a CPU since boot in s (proc_stat(5), in hundredths of a second).
 fn idle_s(cpu: u32) -> f64 {
     let stat = fs::read_to_string("/proc/stat").unwrap();
     let line = stat

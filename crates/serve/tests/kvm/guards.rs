@@ -1,4 +1,5 @@
-//! Addresses other than loopback: TLS and a token, tested with real curl and openssl.
+//! Tests that addresses other than loopback require TLS and a token. The clients are curl and
+//! openssl.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -8,7 +9,7 @@ use crate::harness::{PROGRAM, Serve};
 
 const TOKEN: &str = "a token that nobody guesses";
 
-/// A certificate for this machine, its key, and the token.
+/// Folder with a certificate for this machine, its key, and the token.
 struct Files {
     folder: tempfile::TempDir,
 }
@@ -36,7 +37,7 @@ impl Files {
         self.folder.path().join(name)
     }
 
-    /// Starts it with everything that an address needs that other machines can reach.
+    /// Starts a server on this address, with a certificate and a token.
     fn serve(&self, listen: &str) -> Serve {
         let mut serve = Command::new(PROGRAM);
         serve.args(["--listen", listen]);
@@ -51,7 +52,7 @@ impl Files {
     }
 }
 
-/// Returns the status of this page, by curl, which trusts only this certificate.
+/// Returns the HTTP status of a page. curl fetches it, and trusts only this certificate.
 fn status(certificate: &Path, url: &str, more: &[&str]) -> String {
     let curl = Command::new("curl")
         .args([
@@ -85,9 +86,9 @@ fn beyond_the_loopback_address_only_who_shows_the_token_is_answered() {
         assert_eq!(status(page, &["--header", &bearer]), "200", "{page}");
         assert_eq!(status(page, &["--user", &password]), "200", "{page}");
     }
-    // The probe of an orchestrator has no token, and learns nothing.
+    // A health probe of an orchestrator has no token. Its answer contains no secrets.
     assert_eq!(status("/-/healthy", &[]), "200");
-    // Without TLS there is no answer.
+    // A request without TLS gets no answer.
     let plain = format!("http://127.0.0.1:{port}/-/healthy");
     assert_eq!(self::status(&files.path("cert.pem"), &plain, &[]), "000");
 }
@@ -122,7 +123,7 @@ fn a_dump_is_for_who_shows_the_token_and_comes_by_tls() {
     let path = files.path("dump.vmn");
     let dump = |options: &[(&str, PathBuf)]| {
         let mut dump = Command::new(PROGRAM);
-        // The certificate names only this address.
+        // The certificate is valid only for 127.0.0.1.
         dump.args(["dump", "--from"])
             .arg(format!("https://127.0.0.1:{}", serve.port()))
             .arg("--output")

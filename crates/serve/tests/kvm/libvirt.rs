@@ -1,4 +1,5 @@
-//! A real libvirtd starts a VM, and its own client returns the VM's identity.
+//! Tests that the metrics have the identity of a VM that a real libvirtd started. virsh provides
+//! the expected identity.
 
 use std::io::{BufRead, BufReader};
 use std::process::{Child, Command, Stdio};
@@ -8,11 +9,11 @@ use vmnoise_labs::binary;
 
 use crate::harness::Serve;
 
-/// The comma is the separator in QEMU's option.
+/// Name of the VM. It contains a comma, which is the separator in QEMU's option.
 const NAME: &str = "front,desk";
-/// Runs libvirtd with its own files, processes and users: it neither reads nor writes those of the
-/// machine. The VM runs its firmware, which finds nothing to boot and halts. Then the script prints
-/// the UUID, and ends with its stdin.
+/// Runs libvirtd with its own files, processes and users, separate from those of the machine. The
+/// VM runs its firmware, which finds nothing to boot and halts. The script then prints the VM's
+/// UUID, and ends when its stdin is closed.
 const SCRIPT: &str = r#"
 set -e
 for folder in /etc/libvirt /var/lib/libvirt /var/cache/libvirt /var/log/libvirt /run; do
@@ -58,7 +59,7 @@ virsh -q domuuid "$1"
 cat
 "#;
 
-/// Ends with its VM when it is dropped.
+/// A running libvirtd. It ends together with its VM when this value is dropped.
 struct Libvirtd(Child);
 
 impl Drop for Libvirtd {
@@ -68,7 +69,7 @@ impl Drop for Libvirtd {
     }
 }
 
-/// Starts libvirtd and the VM; returns the UUID from virsh.
+/// Starts libvirtd and the VM. Returns libvirtd and the VM's UUID.
 fn start() -> (Libvirtd, String) {
     let mut child = Command::new("unshare")
         .args([
@@ -98,7 +99,7 @@ fn start() -> (Libvirtd, String) {
 fn a_domain_is_told_by_the_name_and_the_uuid_that_virsh_tells() {
     let serve = Serve::start();
     let (_libvirtd, uuid) = start();
-    // No cgroup: this libvirtd must not use any.
+    // The VM has no cgroup, because this libvirtd may not create one.
     serve.wait_for(&format!(
         "vmnoise_vm_info{{vm=\"{NAME}\",vmm=\"qemu\",uuid=\"{uuid}\"}}"
     ));

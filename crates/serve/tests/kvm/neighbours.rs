@@ -1,4 +1,4 @@
-//! A neighbour with a known CPU time is named as culprit with this time, and no other task is.
+//! Tests that a neighbour with a known CPU time is the only named culprit, with this time.
 
 use std::thread::sleep;
 use std::time::{Duration, Instant};
@@ -10,11 +10,11 @@ use vmnoise_labs::{Disturber, Group, VmnoiseRun, skipped};
 
 use crate::harness::{Metrics, Serve};
 
-/// Tolerance: both sides stamp a switch some us apart, and a hypervisor below may take time in
-/// between.
+/// Relative tolerance. The kernel and the BPF program read the clock at slightly different
+/// instants, and a hypervisor below may take time in between.
 const STAMPS: f64 = 0.02;
 
-/// Returns the last CPU that may be used.
+/// Returns the last CPU that this test may use.
 fn cpu() -> u32 {
     *Host::here().allowed_cpus().unwrap().last().unwrap()
 }
@@ -38,7 +38,7 @@ fn seconds(ns: u64) -> f64 {
     Duration::from_nanos(ns).as_secs_f64()
 }
 
-/// Starts a VM that polls; returns its name in the metrics, and its vCPU's thread.
+/// Starts a VM that polls all the time. Returns its name in the metrics, and its vCPU's thread id.
 fn vm(serve: &Serve, cpu: u32) -> (VmnoiseRun, String, u32) {
     let run = VmnoiseRun::microvm(cpu, &["--duration", "60s"]).unwrap();
     let name = format!("vmnoise:{}", run.pid());
@@ -49,7 +49,7 @@ fn vm(serve: &Serve, cpu: u32) -> (VmnoiseRun, String, u32) {
     (run, name, tid)
 }
 
-/// Counters of the scheduler for two threads, before and after a scrape.
+/// Scheduler counters of two threads before and after a scrape, and the scraped metrics.
 struct Look {
     begin: Instant,
     before: [Schedstat; 2],
@@ -70,7 +70,8 @@ impl Look {
         }
     }
 
-    /// Returns the longest time for which the first thread may have slept until `later`.
+    /// Returns the longest time in seconds for which the first thread may have slept between `self`
+    /// and `later`.
     fn slept(&self, later: &Look) -> f64 {
         let awake = |stat: &Schedstat| seconds(stat.on_cpu_ns + stat.run_delay_ns);
         let wall = later.end.duration_since(self.begin).as_secs_f64();
@@ -93,17 +94,17 @@ fn a_neighbour_is_named_with_the_time_that_it_had() {
     let least = seconds(last.before[0].run_delay_ns - first.after[0].run_delay_ns);
     let most = seconds(last.after[0].run_delay_ns - first.before[0].run_delay_ns);
     println!("lost {lost} s; the scheduler has {least} to {most} s");
-    // Each side counts a wait when it is over. A wait under way at either end is a slice of the
-    // scheduler, here at most 2 times 2.8 ms (base_slice_ns), plus the time that a hypervisor below
-    // takes.
+    // Both sides count a wait when it ends. A wait in progress at either end may be missing. Its
+    // length is one slice of the scheduler, here at most 2 times 2.8 ms (base_slice_ns), plus the
+    // time that a hypervisor below takes.
     assert!(lost > least * (1.0 - STAMPS) - 0.05 && lost < most * (1.0 + STAMPS) + 0.05);
 
     let blamed = |metrics| culprit(metrics, &name, "foreign", "lab-disturb");
     let blamed = blamed(&last.metrics) - blamed(&first.metrics);
     let had = seconds(last.after[1].on_cpu_ns - first.before[1].on_cpu_ns);
     println!("blamed for {blamed} s; it had {had} s");
-    // The vCPU always wants to run, so it waits whenever the neighbour runs. Exceptions are a slice
-    // at either end, and the moments in which its VMM's own threads have the CPU.
+    // The vCPU is always runnable, so it waits whenever the neighbour runs. Exceptions are a slice
+    // at either end, and the times in which its VMM's own threads have the CPU.
     assert!(blamed < had * (1.0 + STAMPS) && blamed > had * (1.0 - STAMPS) - 0.05);
     drop(run);
 }
@@ -163,7 +164,8 @@ fn two_vms_on_one_cpu_name_each_other() {
         let by_itself = culprit(&metrics, vm, "vm", vm);
         let lost = lost(&metrics, vm);
         println!("{vm}: lost {lost} s, {by_neighbour} s by {neighbour}");
-        // Two VMs that poll share a CPU by halves; the share of other tasks is not checked here.
+        // Two polling VMs share a CPU, so each gets half of it. The share of other tasks is not
+        // checked here.
         assert!(by_neighbour > 0.5 && by_neighbour <= lost, "{vm}");
         assert!(by_itself == 0.0, "{vm}");
     }
@@ -203,12 +205,12 @@ fn a_place_that_is_free_again_is_given_to_the_next_vm() {
         let running = metrics.of(&format!(
             "vmnoise_vcpu_time_seconds_total{{vm=\"{name}\",state=\"running\"}}"
         ));
-        // It has nothing of its predecessors' time.
+        // The new vCPU's series do not include the time of earlier vCPUs in the same slot.
         assert!(
             running > 0.0 && running <= on_cpu() * (1.0 + STAMPS),
             "{running}"
         );
-        // While it runs, no other VM finds room.
+        // While this VM runs, there is no free slot for another VM.
         let other = VmnoiseRun::microvm(cpu(), &["--duration", "60s"]).unwrap();
         serve.wait_until("a vCPU is without room", |metrics| {
             metrics.of("vmnoise_vcpus_without_room") == 1.0
@@ -229,7 +231,8 @@ fn whoever_the_limit_of_real_time_tasks_lets_in_is_not_blamed() {
     let unsure = format!("vmnoise_vcpu_lost_seconds_total{{vm=\"{name}\",share=\"unsure\"}}");
     let blamed = |metrics: &Metrics| culprit(metrics, &name, "foreign", "lab-disturb");
 
-    // An ordinary task gets only the share of the CPU that is reserved for ordinary tasks.
+    // Next to a real-time vCPU, an ordinary task gets only the part of the CPU that the kernel
+    // reserves for ordinary tasks.
     let busy = Disturber::busy(cpu).unwrap();
     let threads = [(run.pid(), tid), (busy.pid(), busy.pid())];
     let first = Look::at(&serve, threads);
@@ -242,8 +245,8 @@ fn whoever_the_limit_of_real_time_tasks_lets_in_is_not_blamed() {
     );
     println!("an ordinary task had {had} s: blamed for {told} s, unsure {not_told} s");
     drop(busy);
-    // One turn may have begun before the vCPU was real-time: a slice of the scheduler, plus the
-    // time that a hypervisor below takes.
+    // The neighbour may have got the CPU once before the vCPU became a real-time task. This lasts
+    // one slice of the scheduler, plus the time that a hypervisor below takes.
     assert!(told < 0.01, "{told}");
     let waited = had - first.slept(&last);
     assert!(not_told >= waited * (1.0 - STAMPS) - 0.05, "{not_told}");
@@ -273,7 +276,7 @@ fn each_vcpu_is_told_by_its_number_where_that_is_asked_for() {
         (0..vcpus).all(|vcpu| of(metrics, &vcpu.to_string()) > 0.0)
     });
     drop(run);
-    // The time of ended vCPUs stays with the VM.
+    // The time of ended vCPUs moves to the VM's series `other`.
     serve.wait_until("the VM has ended", |metrics| of(metrics, "other") > 0.0);
     assert_eq!(of(&serve.metrics(), "0"), 0.0);
 }

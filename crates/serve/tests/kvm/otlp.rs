@@ -1,4 +1,5 @@
-//! Metrics that a collector gets by OTLP, decoded by OpenTelemetry's own classes for Python.
+//! Tests of the metrics that a collector gets by OTLP. OpenTelemetry's own classes for Python
+//! decode them.
 
 use std::io::{BufRead, BufReader};
 use std::path::Path;
@@ -11,7 +12,7 @@ use vmnoise_labs::{Disturber, VmnoiseRun};
 use crate::exported::{OtlpMessage, between_scrapes};
 use crate::harness::{PROGRAM, Serve};
 
-/// A collector that keeps nothing. Ends when it is dropped.
+/// A collector that prints each message and does not store it. It ends when this value is dropped.
 struct Collector {
     child: Child,
     stdout: BufReader<ChildStdout>,
@@ -19,7 +20,7 @@ struct Collector {
 }
 
 impl Collector {
-    /// Starts a collector with these answers to the first messages; it accepts all later ones.
+    /// Starts a collector with these answers to the first messages. It accepts all later messages.
     fn start(answers: &[&str]) -> Collector {
         let root = Path::new(env!("CARGO_MANIFEST_DIR"));
         let mut child = Command::new("python3")
@@ -39,14 +40,14 @@ impl Collector {
         }
     }
 
-    /// Returns the next message that it gets.
+    /// Returns the next message that the collector gets.
     fn next(&mut self) -> Value {
         let mut line = String::new();
         self.stdout.read_line(&mut line).unwrap();
         serde_json::from_str(&line).unwrap()
     }
 
-    /// Returns the next message that is made from now on.
+    /// Returns the next message that is made after this call.
     fn next_made(&mut self) -> OtlpMessage {
         let now_ns = utc_ns();
         loop {
@@ -65,7 +66,7 @@ impl Drop for Collector {
     }
 }
 
-/// Returns a server that sends to this address each half second.
+/// Returns the command of a server that sends metrics to this address every half second.
 fn sends_to(address: &str) -> Command {
     let mut serve = Command::new(PROGRAM);
     serve.args(["--listen", "127.0.0.1:0", "--otlp", address]);
@@ -111,7 +112,7 @@ fn a_collector_gets_what_a_scraper_finds_and_when_it_began() {
     // AGGREGATION_TEMPORALITY_CUMULATIVE of metrics.proto.
     assert_eq!(lost["sum"]["aggregationTemporality"], 2);
 
-    // The VM's sums began after the last export before it, half a second ago.
+    // The VM's sums began after the last export before the VM came, half a second earlier.
     let (start_ns, time_ns) = exported.times_ns("vmnoise_vcpu_lost_seconds_total", &vm);
     assert!(start_ns >= begin_ns && start_ns < time_ns, "{start_ns}");
     assert!(time_ns <= utc_ns());
@@ -130,7 +131,8 @@ fn a_collector_gets_what_a_scraper_finds_and_when_it_began() {
 
 #[test]
 fn one_that_takes_none_for_a_while_is_told_of_in_one_line_and_asked_again() {
-    // 503 asks for a pause of two seconds. After 400 the same message must not be sent again.
+    // After status 503, the collector requests a pause of two seconds. After status 400, the same
+    // message must not be sent again.
     let mut collector = Collector::start(&["503", "503", "400"]);
     let serve = Serve::of(&mut sends_to(&collector.address));
     let mut before: Option<Instant> = None;
@@ -160,7 +162,7 @@ fn one_that_takes_none_for_a_while_is_told_of_in_one_line_and_asked_again() {
 
 #[test]
 fn one_that_is_not_there_disturbs_nothing() {
-    // No process listens there.
+    // No process listens at this address.
     let serve = Serve::of(&mut sends_to("http://localhost:1"));
     assert_eq!(serve.page("/-/ready"), "ready\n");
     let failed = "vmnoise_otlp_exports_total{outcome=\"failed\"}";

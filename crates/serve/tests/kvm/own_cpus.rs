@@ -16,7 +16,7 @@ const FAMILIES: [&str; 4] = [
     "vmnoise_wakeup_wait_seconds",
 ];
 
-/// Returns all metrics about this machine.
+/// Returns all series about this machine's own CPUs.
 fn told(metrics: &Metrics) -> Vec<(String, f64)> {
     let of = |family| metrics.beginning(family);
     let told = FAMILIES.into_iter().flat_map(of);
@@ -29,7 +29,7 @@ fn sum(metrics: &Metrics, beginning: &str) -> f64 {
     series.map(|(_, value)| value).sum()
 }
 
-/// Returns the steal of all CPUs in /proc/stat (proc(5)), in s.
+/// Returns the steal time of all CPUs since boot by /proc/stat (proc(5)), in s.
 fn stolen() -> f64 {
     let stat = fs::read_to_string("/proc/stat").unwrap();
     let ticks = stat.split_ascii_whitespace().nth(8).unwrap();
@@ -54,8 +54,8 @@ fn a_guest_tells_what_is_taken_from_its_own_cpus() {
     let earliest = stolen();
     let metrics = serve.metrics();
     let latest = stolen();
-    // /proc/stat counts whole ticks of 10 ms for each CPU, at its next tick. One of these may be
-    // left over at either end, and an idle CPU has no tick.
+    // /proc/stat counts whole ticks of 10 ms for each CPU, at the CPU's next tick. Up to one tick
+    // may be missing at each end, and an idle CPU has no ticks.
     let by_cpu = metrics.beginning("vmnoise_cpu_lost_seconds_total{cpu=");
     let cpus = by_cpu.len() / 3;
     let left_over = 0.02 * cpus as f64 + 0.05;
@@ -82,7 +82,7 @@ fn a_guest_tells_what_is_taken_from_its_own_cpus() {
     assert!(metrics.of("vmnoise_wakeup_wait_seconds_count") > 10.0);
     assert_eq!(metrics.of("vmnoise_events_missed_total"), 0.0);
 
-    // One sum for all CPUs without `--per-vcpu`; and in a pause nothing moves.
+    // Without `--per-vcpu` there is one sum for all CPUs. In a pause the sums do not change.
     let serve = Serve::with(&["--cost-limit", "0.0001"]);
     let metrics = serve.metrics();
     assert!(metrics.has("vmnoise_cpu_lost_seconds_total{share=\"steal\"}"));
@@ -94,6 +94,7 @@ fn a_guest_tells_what_is_taken_from_its_own_cpus() {
     sleep(Duration::from_secs(3));
     assert_eq!(told(&serve.metrics()), first, "{:?} later", at.elapsed());
     let programs = OpenDescriptors::by(serve.pid()).unwrap().links;
-    // Only the two walks over all tasks are left: one finds vCPUs, one confirms their time.
+    // Only two programs are left, which walk over all tasks: one finds vCPUs, and one confirms
+    // their times.
     assert_eq!(programs.len(), 2, "{programs:?}");
 }

@@ -1,4 +1,4 @@
-//! A real Prometheus scrapes two hosts, and answers an operator's questions.
+//! A real Prometheus scrapes two servers, and answers the questions of an operator.
 
 use std::fs;
 use std::net::TcpListener;
@@ -13,10 +13,10 @@ use vmnoise_labs::{Disturber, VmnoiseRun};
 
 use crate::harness::{RULES, Serve, get, get_as};
 
-/// Time by which Prometheus answers, on a busy machine too.
+/// Time limit for an answer of Prometheus, also on a busy machine.
 const BACKSTOP: Duration = Duration::from_secs(60);
 
-/// A Prometheus; ends when it is dropped.
+/// A running Prometheus. It ends when this value is dropped.
 struct Prometheus {
     child: Child,
     address: String,
@@ -30,7 +30,8 @@ impl Drop for Prometheus {
 }
 
 impl Prometheus {
-    /// Starts one that scrapes these targets once a second, and keeps its data in this folder.
+    /// Starts a Prometheus that scrapes these targets once a second. It keeps its data in this
+    /// folder.
     fn start(folder: &Path, targets: &[&Serve]) -> Prometheus {
         let targets = targets.iter().map(|it| it.host()).collect::<Vec<_>>();
         let config = folder.join("prometheus.yml");
@@ -40,7 +41,7 @@ impl Prometheus {
              scrape_configs: [{{job_name: vmnoise, static_configs: [{{targets: {targets:?}}}]}}]\n"
         );
         fs::write(&config, text).unwrap();
-        // It cannot choose a port and report it.
+        // Prometheus cannot choose a free port and report it.
         let address = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = address.local_addr().unwrap().to_string();
         let program = DebianProgram::Prometheus
@@ -59,7 +60,7 @@ impl Prometheus {
         Prometheus { child, address }
     }
 
-    /// Waits until this expression has an answer; returns labels and value of each series.
+    /// Waits until this expression has a result. Returns the labels and the value of each series.
     fn answer(&self, expression: &str) -> Vec<Value> {
         let begin = Instant::now();
         loop {
@@ -92,7 +93,7 @@ fn promql_says_which_vm_lost_most_to_whom_and_since_when() {
     let prometheus = Prometheus::start(folder.path(), &[&hosts[0], &hosts[1]]);
     let run = VmnoiseRun::microvm(1, &["--duration", "120s"]).unwrap();
     let vm = format!("vmnoise:{}", run.pid());
-    // Both hosts are this machine, so each of them sees its VM.
+    // Both servers run on this machine, so each of them exports the VM.
     let seen = prometheus.answer(&format!("count(vmnoise_vcpus{{vm=\"{vm}\"}}) == 2"));
     assert_eq!(value(&seen[0]), 2.0);
     sleep(Duration::from_secs(5));
@@ -100,16 +101,16 @@ fn promql_says_which_vm_lost_most_to_whom_and_since_when() {
     let busy = Disturber::busy(1).unwrap().outranking().unwrap();
     sleep(Duration::from_secs(12));
 
-    // Which VM lost most?
+    // Question: which VM lost most time?
     let lost = "sum by (vm) (rate(vmnoise_vcpu_lost_seconds_total{share=\"preempted\"}[5s]))";
     let most = prometheus.answer(&format!("topk(1, {lost})"));
     assert_eq!(most[0]["metric"]["vm"], vm.as_str(), "{most:?}");
-    // To which task?
+    // Question: which task took this time?
     let culprits = format!("rate(vmnoise_vcpu_culprit_seconds_total{{vm=\"{vm}\"}}[5s])");
     let worst = prometheus.answer(&format!("topk(1, sum by (kind, culprit) ({culprits}))"));
     assert_eq!(worst[0]["metric"]["culprit"], "lab-disturb", "{worst:?}");
     assert_eq!(worst[0]["metric"]["kind"], "foreign", "{worst:?}");
-    // Since when? The first time at which the neighbour is named.
+    // Question: since when? The answer is the first time at which the neighbour is named.
     let series =
         format!("vmnoise_vcpu_culprit_seconds_total{{vm=\"{vm}\",culprit=\"lab-disturb\"}}");
     let first = format!("min(min_over_time(timestamp({series})[1m:1s]))");
@@ -119,11 +120,11 @@ fn promql_says_which_vm_lost_most_to_whom_and_since_when() {
         .unwrap();
     let later = first - from.as_secs_f64();
     println!("{vm} lost to lab-disturb, seen {later:.1} s after that began");
-    // Tolerances: the neighbour's first turn, the next scrape, and the subquery's rounding to a
-    // whole second. A busy machine may delay each of these by a second.
+    // The tolerance covers the neighbour's first turn, the next scrape, and the rounding of the
+    // subquery to a whole second. A busy machine may delay each of these by a second.
     assert!((-1.0..4.0).contains(&later), "{later} s");
 
-    // Data that only protobuf contains.
+    // Only the protobuf format contains native histograms.
     let waits = format!("histogram_count(vmnoise_vcpu_wait_seconds{{vm=\"{vm}\"}})");
     assert!(value(&prometheus.answer(&waits)[0]) > 0.0);
     let rules = prometheus.answer(&format!(
@@ -133,7 +134,7 @@ fn promql_says_which_vm_lost_most_to_whom_and_since_when() {
     drop((busy, run));
 }
 
-/// Returns the buckets of the first VM that has any, and the count of its waits.
+/// Returns the buckets of the first VM that has buckets, and the number of its waits.
 fn buckets(text: &str) -> (Vec<(f64, f64)>, f64) {
     let series = |name: &str| {
         let start = format!("vmnoise_vcpu_wait_seconds_{name}{{");

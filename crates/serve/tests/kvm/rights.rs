@@ -1,4 +1,4 @@
-//! Rights while it serves: those in docs/security.md, and no more.
+//! Tests that a running server has the rights in docs/security.md, and no others.
 
 use std::fs;
 use std::process::Command;
@@ -10,7 +10,7 @@ use crate::harness::{PROGRAM, Serve};
 /// CAP_BPF of capabilities(7).
 const BPF: u64 = 1 << 39;
 
-/// Returns a line of /proc/PID/task/TID/status.
+/// Returns the value of a line of /proc/PID/task/TID/status.
 fn line<'a>(status: &'a str, name: &str) -> &'a str {
     let mut lines = status.lines().filter_map(|line| line.split_once(":\t"));
     lines.find(|(known, _)| *known == name).unwrap().1.trim()
@@ -18,15 +18,15 @@ fn line<'a>(status: &'a str, name: &str) -> &'a str {
 
 #[test]
 fn each_thread_has_what_the_table_says_and_serves_on() {
-    // With all threads except those that write.
+    // These options start all threads except those that write files.
     let serve = Serve::with(&["--exits-on", "1/2"]);
-    // It still finds a later VM, and answers: no right that this needs is missing.
+    // The server still finds a later VM, so no right is missing for this.
     let run = VmnoiseRun::microvm(0, &["--duration", "60s"]).unwrap();
     let name = format!("vmnoise:{}", run.pid());
     serve.wait_for(&format!(
         "vmnoise_vcpu_time_seconds_total{{vm=\"{name}\",state=\"running\"}}"
     ));
-    // It attaches, and reads the events, with the rights that are left.
+    // The server can attach the programs for exits and read their events with its remaining rights.
     serve.wait_for(&format!(
         "vmnoise_exits_sampled_seconds_total{{vm=\"{name}\"}}"
     ));
@@ -52,7 +52,7 @@ fn where_a_filter_refuses_bpf_it_says_who_and_what_helps() {
     serve.args([filter, PROGRAM, "--listen", "127.0.0.1:0"]);
     let output = serve.output().unwrap();
     let said = String::from_utf8_lossy(&output.stderr);
-    // The same status as on any machine that lacks something.
+    // The status is the same as on any machine that lacks something.
     assert_eq!(output.status.code(), Some(3), "{said}");
     assert!(said.contains("seccomp filter"), "{said}");
     assert!(said.contains("--security-opt seccomp=unconfined"), "{said}");

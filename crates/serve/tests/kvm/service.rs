@@ -1,4 +1,5 @@
-//! Its service manager: hands over a socket, is notified, and ends it.
+//! Tests with a service manager, which passes a socket to the server, receives its messages, and
+//! ends it.
 
 use std::net::TcpListener;
 use std::os::fd::OwnedFd;

@@ -1,4 +1,4 @@
-//! Hourly summaries, read by the Parquet library.
+//! Tests of the hourly summaries, which the Parquet library reads here.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -14,7 +14,7 @@ use vmnoise_labs::{Disturber, VmnoiseRun};
 
 use crate::harness::{Metrics, PROGRAM, Serve};
 
-/// Columns of a row.
+/// Values of a row, by the name of the column.
 pub type SummaryRow = BTreeMap<String, Field>;
 
 /// Returns all files below a folder.
@@ -53,8 +53,8 @@ fn seconds(row: &SummaryRow, column: &str) -> f64 {
     }
 }
 
-/// Checks the sums of a VM at the end: each lies between the metrics of an earlier scrape and those
-/// plus the `later` seconds since.
+/// Checks the sums of a VM at its end. Each sum must be at least the value of an earlier scrape. It
+/// must be at most this value plus `later`, the seconds since that scrape.
 fn assert_says_what_the_metrics_said(rows: &[SummaryRow], vm: &str, metrics: &Metrics, later: f64) {
     let of = |name: &str, labels: &str| metrics.of(&format!("{name}{{vm=\"{vm}\",{labels}}}"));
     let about = |about: &str| -> Vec<&SummaryRow> {
@@ -103,7 +103,7 @@ fn assert_says_what_the_metrics_said(rows: &[SummaryRow], vm: &str, metrics: &Me
         );
     }
     let all: f64 = culprits.iter().map(|row| seconds(row, "culprit_ns")).sum();
-    // The culprits add up to the share, except for the last digits of such a sum.
+    // The culprits add up to the share, except for rounding errors of the sum.
     assert!(
         (all - seconds(said[0], "preempted_ns")).abs() < 1e-6,
         "{all}"
@@ -154,13 +154,13 @@ fn what_ends_within_an_hour_is_told_of_in_its_folder_and_its_threads_can_do_no_m
     );
     assert!(deliverer.contains("Seccomp:\t2"), "{deliverer}");
     assert!(serve.end().success());
-    // A wait that goes on at the scrape is counted completely when it is over.
+    // A wait that continues after the scrape is counted completely when it ends.
     let goes_on = metrics.of(&format!("vmnoise_vcpu_waiting_seconds{{vm=\"{vm}\"}}"));
     let later = scraped.elapsed().as_secs_f64() + goes_on;
     drop((busy, run));
 
-    // The files are whole and in their places, with nothing next to them. There is a second one if
-    // the hour ended meanwhile.
+    // Each file is complete, in the right folder, and alone there. A second file exists if the hour
+    // ended during the test.
     let files = files(folder.path());
     assert!(files.len() == 1 || files.len() == 2, "{files:?}");
     let host = fs::read_to_string("/proc/sys/kernel/hostname").unwrap();

@@ -1,4 +1,4 @@
-//! The image, built and run by podman with the command in docs/serve.md.
+//! Tests the container image. podman builds it, and runs it with the command in docs/serve.md.
 
 use std::fs;
 use std::path::Path;
@@ -14,7 +14,7 @@ const CONTAINERFILE: &str = concat!(
     env!("CARGO_MANIFEST_DIR"),
     "/../../packaging/container/Containerfile"
 );
-/// Rights of the command in docs/serve.md.
+/// Options for rights of the command in docs/serve.md.
 const RIGHTS: [&str; 11] = [
     "--cap-drop=all",
     "--cap-add=bpf",
@@ -28,7 +28,7 @@ const RIGHTS: [&str; 11] = [
     "--network=host",
     "--detach",
 ];
-/// Options for a machine whose root may raise no limit, and which mounts both kinds of control
+/// Options for this machine. Its root may not raise limits, and it mounts both kinds of control
 /// groups.
 const OF_THIS_MACHINE: [&str; 3] = [
     "--runtime=runc",
@@ -36,10 +36,10 @@ const OF_THIS_MACHINE: [&str; 3] = [
     "--ulimit=nproc=1024:1024",
 ];
 const HOST: &str = "127.0.0.1:9753";
-/// Time by which it has started, on a busy machine too.
+/// Time limit for the start of the server, also on a busy machine.
 const BACKSTOP: Duration = Duration::from_secs(60);
 
-/// Podman with a folder of its own; both its container and its files end with it.
+/// Podman with its own folder. Its container and files are removed when this value is dropped.
 struct Podman {
     folder: tempfile::TempDir,
 }
@@ -48,7 +48,7 @@ impl Podman {
     fn command(&self, arguments: &[&str]) -> Command {
         let inside = |name: &str| self.folder.path().join(name);
         let mut command = Command::new("podman");
-        // An overlay cannot be mounted on top of another.
+        // An overlay file system cannot be mounted on another overlay file system.
         command.args(["--storage-driver", "vfs"]);
         command.arg("--root").arg(inside("images"));
         command.arg("--runroot").arg(inside("state"));
@@ -101,8 +101,8 @@ fn where_the_profile_of_podman_refuses_bpf_it_says_who_and_what_helps() {
     let arguments = [&["run"], &OF_THIS_MACHINE[..], &rights, &image].concat();
     let output = podman.command(&arguments).output().unwrap();
     let said = String::from_utf8_lossy(&output.stderr);
-    // A newer profile allows it with CAP_BPF, and then this would serve for ever: Debian 12's does
-    // not.
+    // Newer seccomp profiles allow bpf(2) with CAP_BPF. The command would then serve for ever.
+    // Debian 12's profile does not allow it.
     assert_eq!(output.status.code(), Some(3), "{said}");
     assert!(said.contains("--security-opt seccomp=unconfined"), "{said}");
 }
@@ -130,7 +130,8 @@ fn an_image_from_scratch_names_a_vm_of_its_host_with_two_capabilities() {
 
     let pid = podman.succeeds(&["inspect", "--format={{.State.Pid}}", &container]);
     let status = fs::read_to_string(Path::new("/proc").join(pid).join("status")).unwrap();
-    // As under systemd's unit: CAP_BPF of capabilities(7), any user, its own filter.
+    // The same rights as under systemd's unit: CAP_BPF of capabilities(7), an unprivileged user,
+    // and its own filter.
     for line in [
         "CapEff:\t0000008000000000",
         "Uid:\t65534\t",

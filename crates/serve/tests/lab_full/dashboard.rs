@@ -1,4 +1,5 @@
-//! Grafana's dashboard: it equals the output of its generator, and uses only metrics that exist.
+//! Tests Grafana's dashboard. It must equal the output of its generator, and may use only metrics
+//! that exist.
 
 use std::collections::BTreeSet;
 use std::fmt::Write;
@@ -11,14 +12,14 @@ use vmnoise_labs::bed::DebianProgram;
 use crate::harness::{Serve, get_as};
 
 const REPOSITORY: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
-/// Values for Grafana's own words, where PromQL expects a duration.
+/// Durations that replace Grafana's variables, because PromQL expects a duration there.
 const WORDS: [(&str, &str); 2] = [("$__rate_interval", "5m"), ("$__range", "1h")];
 
 fn committed() -> String {
     fs::read_to_string(format!("{REPOSITORY}/packaging/grafana/vmnoise.json")).unwrap()
 }
 
-/// Returns all expressions of the dashboard.
+/// Returns all PromQL expressions of the dashboard.
 fn expressions() -> Vec<String> {
     let dashboard: Value = serde_json::from_str(&committed()).unwrap();
     let panels = dashboard["panels"].as_array().unwrap().iter();
@@ -47,7 +48,7 @@ fn prometheus_takes_each_expression() {
     let mut rules = "groups: [{name: dashboard, rules: [\n".to_owned();
     let expressions = expressions();
     for (number, expression) in expressions.iter().enumerate() {
-        // Strings of JSON are valid in YAML.
+        // A JSON string is also valid in YAML.
         let expression = serde_json::to_string(expression).unwrap();
         writeln!(rules, "{{record: 'panel:{number}', expr: {expression}}},").unwrap();
     }

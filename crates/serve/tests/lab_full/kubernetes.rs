@@ -1,13 +1,13 @@
-//! The objects for Kubernetes, rendered by Kustomize and Helm.
+//! Tests the objects for Kubernetes, as Kustomize and Helm render them.
 
 use std::process::{Command, Output};
 
 use serde_json::{Value, json};
 
 const REPOSITORY: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
-/// Version of the schemas with which they are compared.
+/// Version of Kubernetes whose schemas the objects must match.
 const KUBERNETES: &str = "1.37";
-/// Prints all documents of a YAML file as Python reads them.
+/// Python program that prints all documents of a YAML file as JSON.
 const AS_JSON: &str =
     "import json, sys, yaml; print(json.dumps(list(yaml.safe_load_all(open(sys.argv[1])))))";
 
@@ -20,7 +20,7 @@ fn python(arguments: &[&str]) -> Output {
     output
 }
 
-/// Returns the output of a program in `target/go`.
+/// Returns the stdout of a program in `target/go`.
 fn printed(program: &str, arguments: &[&str]) -> Vec<u8> {
     let mut program = Command::new(format!("{REPOSITORY}/target/go/{program}"));
     let output = program.args(arguments).current_dir(REPOSITORY).output();
@@ -33,14 +33,14 @@ fn by_kustomize() -> Vec<u8> {
     printed("kustomize", &["build", "packaging/kubernetes"])
 }
 
-/// Renders by Helm with these arguments.
+/// Returns the YAML that Helm renders with these arguments.
 fn by_helm(arguments: &[&str]) -> Vec<u8> {
     let chart = ["template", "vmnoise", "packaging/kubernetes"];
     let namespace = ["--namespace", "vmnoise"];
     printed("helm", &[&chart[..], &namespace, arguments].concat())
 }
 
-/// Returns the objects of a YAML text.
+/// Returns the objects in a YAML text.
 fn objects(yaml: &[u8]) -> Vec<Value> {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("rendered.yaml");
@@ -86,7 +86,7 @@ fn kustomize_renders_what_kubernetes_takes() {
         "seccompProfile": {"type": "RuntimeDefault"},
     });
     assert_eq!(pod["containers"][0]["securityContext"], rights);
-    // Nothing of the node is mounted.
+    // The pod mounts no folder of the node.
     let volumes = pod["volumes"].as_array().unwrap();
     assert!(
         volumes.iter().all(|it| it["secret"].is_object()),

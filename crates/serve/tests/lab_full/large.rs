@@ -1,5 +1,5 @@
-//! `vmnoise-serve` and `vmnoise exits` on a host with many CPUs: they start, work and end, and each
-//! CPU costs little more memory.
+//! Tests `vmnoise-serve` and `vmnoise exits` on a host with many CPUs. They start, work and end,
+//! and need little memory per CPU.
 
 use std::path::Path;
 
@@ -10,19 +10,21 @@ use vmnoise_labs::lab_program;
 use crate::harness::{Metrics, PROGRAM};
 
 const CPUS: u32 = 64;
-/// Most memory for one CPU. The kernel keeps 800 bytes for the gate (`struct gate_cpu`) and 384 for
-/// exits (`struct exits_cpu`), twice if user space has mapped them. Each program has a counter of
-/// 64 bytes for each CPU, and there are fewer than 40. The rest is user space, in whole pages: four
-/// pages would show a page that exists a hundred times.
+/// Largest memory for one CPU, in bytes. The kernel keeps 800 bytes for the gate (`struct
+/// gate_cpu`) and 384 bytes for exits (`struct exits_cpu`). They count twice if user space has
+/// mapped them. Each program has a counter of 64 bytes per CPU, and there are fewer than 40
+/// programs. The rest is memory of user space in whole pages. The limit is low enough to detect a
+/// page that is allocated for each CPU.
 const MOST_BYTES_A_CPU: u64 = 2 * 800 + 40 * 64 + 3 * 4096;
 
-/// Returns all memory of a process.
+/// Returns the total memory of a process in bytes.
 fn bytes(memory: &Value) -> u64 {
     let bytes = |key: &str| memory[key].as_u64().unwrap();
     bytes("resident_bytes") + bytes("bpf_bytes")
 }
 
-/// Returns the memory of `vmnoise-serve` and of `vmnoise exits` with this number of CPUs.
+/// Returns the memory in bytes of `vmnoise-serve` and of `vmnoise exits` on a machine with this
+/// number of CPUs.
 fn measured(cpus: u32) -> [u64; 2] {
     let mut lab = Lab::kernel(DebianKernel::Cloud)
         .from(DebianSuite::Own)

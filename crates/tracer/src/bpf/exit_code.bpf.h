@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* Reads the exit code of a vCPU, which is no argument of kvm_exit. The vendor's module keeps it,
- * and the BTF of this module says where. Without this BTF the code is EXIT_CODE_UNREAD. */
+/* Reads the exit code of a vCPU, which is not an argument of kvm_exit. The vendor's module
+ * stores the code, and the BTF of this module shows where. Without this BTF, the code is
+ * EXIT_CODE_UNREAD. */
 #ifndef VMNOISE_EXIT_CODE_BPF_H
 #define VMNOISE_EXIT_CODE_BPF_H
 
@@ -33,7 +34,7 @@ struct vmcb_control_area {
 	u32 exit_code_hi;
 };
 
-/* Newer kernels have one field. */
+/* In newer kernels the code is one field. */
 struct vmcb_control_area___whole {
 	u64 exit_code;
 };
@@ -50,7 +51,7 @@ union vmx_exit_reason {
 	u32 full;
 };
 
-/* Newer kernels keep the fields that VMX and TDX share in their own structure, vcpu_vt. */
+/* In newer kernels, the structure vcpu_vt has the fields that VMX and TDX share. */
 struct vcpu_vmx {
 	union vmx_exit_reason exit_reason;
 };
@@ -63,15 +64,15 @@ struct vcpu_vmx___vt {
 	struct vcpu_vt vt;
 };
 
-/* Used only because it is a type of the kernel proper that begins with a 64-bit number. */
+/* Only used as a type of the core kernel that begins with a 64-bit number. */
 struct timespec64 {
 	__s64 tv_sec;
 };
 
 #pragma clang attribute pop
 
-/* Since 6.2 programs can read any kernel memory without a helper: the load gives 0 where there is
- * no memory. The cast accepts only types of the kernel proper, not those of a module. */
+/* Since 6.2, programs can read any kernel memory without a helper. The load gives 0 at an invalid
+ * address. The cast accepts only types of the core kernel, and no types of a module. */
 #define READS_WITHOUT_HELPER() bpf_ksym_exists(bpf_rdonly_cast)
 
 static __always_inline u64 word_at(const void *place)
@@ -82,9 +83,9 @@ static __always_inline u64 word_at(const void *place)
 	return word->tv_sec;
 }
 
-/* Returns the VMCB of a vCPU, before 6.2. It is read once for each mode, because a read costs as
- * much as reading a clock. If a new vCPU takes the memory of an old one, its exits are at first no
- * more than the stored number, so the VMCB is read again. */
+/* Returns the VMCB of a vCPU before 6.2. It is read once for each mode, because a read costs as
+ * much as a reading of the clock. If a new vCPU uses the memory of an old vCPU, its number of exits
+ * is at first not larger than the stored number. In this case the VMCB is read again. */
 static __always_inline struct vmcb *vmcb_of(struct vmnoise_vmcb *known, struct kvm_vcpu *vcpu)
 {
 	struct vcpu_svm *svm = (void *)vcpu;
@@ -111,7 +112,7 @@ static __always_inline u64 svm_exit_code(struct vmnoise_vmcb *known, struct kvm_
 	if (READS_WITHOUT_HELPER()) {
 		u64 place = word_at((void *)vcpu + bpf_core_field_offset(struct vcpu_svm, vmcb));
 
-		/* The two halves are adjacent, or are one field. */
+		/* The two halves of the code are adjacent, or are one field. */
 		return word_at((void *)place +
 			       bpf_core_field_offset(struct vmcb, control.exit_code));
 	}
@@ -123,7 +124,7 @@ static __always_inline u64 svm_exit_code(struct vmnoise_vmcb *known, struct kvm_
 
 		bpf_core_read(&code, sizeof(code), &control->exit_code);
 	} else {
-		/* The two halves are adjacent. */
+		/* The two halves of the code are adjacent. */
 		bpf_probe_read_kernel(&code, sizeof(code), &vmcb->control.exit_code);
 	}
 	return code;

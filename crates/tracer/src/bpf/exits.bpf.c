@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* The programs of `vmnoise exits` at the tracepoints. */
+/* The programs of `vmnoise exits`, which are attached to tracepoints. */
 #include "kernel.bpf.h"
 #include <bpf/bpf_helpers.h>
 #include <bpf/bpf_core_read.h>
@@ -16,8 +16,8 @@ static __always_inline u32 here(void)
 	return bpf_get_smp_processor_id();
 }
 
-/* Ends a program that began at `begin`. A program that reads no clock is short, and is not timed.
- */
+/* Ends a program that began at `begin`. A program that does not read the clock is short, and is not
+ * timed. */
 static __always_inline int ran(u32 cpu, u64 begin)
 {
 	struct exits_cpu *slot = timed ? exits_cpu(cpu) : 0;
@@ -27,14 +27,14 @@ static __always_inline int ran(u32 cpu, u64 begin)
 	return 0;
 }
 
-/* Rebuilds the switch to the current task, which fired no event, from the scheduler's data. The run
- * queue's clock shows the time of its last update, and `clock_ahead` converts this time to
- * CLOCK_MONOTONIC. `came_ns` is the arrival time of the current task (sched_info_arrive of
- * kernel/sched/stats.h). The idle task has none, so its `came_ns` is `left_ns`. `left_ns` is the
- * time at which the scheduler last charged the task that left (update_curr). `left_ns` is set only
- * if this task has not arrived again since its last seen switch. Hidden switches are rare, so this
- * function is not inlined into each program. It is global, because the verifier then checks it once
- * for each program, and not once for each path to it. */
+/* Rebuilds the switch to the current task from the scheduler's data, because the switch fired no
+ * event. The run queue's clock has the time of its last update, and `clock_ahead` converts this
+ * time to CLOCK_MONOTONIC. `came_ns` is the arrival time of the current task (sched_info_arrive of
+ * kernel/sched/stats.h). The idle task has no arrival time, so its `came_ns` is `left_ns`.
+ * `left_ns` is the time at which the scheduler last charged the task that left (update_curr). It is
+ * set only if this task has not arrived again since its last seen switch. Hidden switches are rare,
+ * so this function is not inlined into each program. It is global, because the verifier then checks
+ * it once per program, instead of once per path. */
 __noinline int find_hidden_switch(u32 cpu, u64 now)
 {
 	struct task_struct *task = bpf_get_current_task_btf(), *ran;
@@ -49,8 +49,8 @@ __noinline int find_hidden_switch(u32 cpu, u64 now)
 	it.tid = task->pid;
 	if (it.tid)
 		it.came_ns = task->sched_info.last_arrival + slot->clock_ahead;
-	/* The task that left may be freed by now. It is read only if its memory still has its
-	 * thread id. The scheduler never charges idle. */
+	/* The memory of the task that left may already be freed. It is read only if it still has
+	 * the task's thread id. The scheduler never charges the idle task. */
 	ran = (void *)slot->running_task;
 	if (slot->running_tid && BPF_CORE_READ(ran, pid) == slot->running_tid) {
 		name_task(&it.left, ran, slot->running_tid);
@@ -68,14 +68,15 @@ __noinline int find_hidden_switch(u32 cpu, u64 now)
 	return rebuild_switch(slot, cpu, now, &it);
 }
 
-/* Rebuilds a hidden switch if the last seen switch went to another task than the current one. */
+/* Rebuilds a hidden switch if the last seen switch went to a task other than the current task. */
 static __always_inline void check_who_runs(const struct exits_cpu *slot, u32 cpu, u64 now, u32 tid)
 {
 	if (slot->running_since && slot->running_tid != tid)
 		find_hidden_switch(cpu, now);
 }
 
-/* Rebuilds a hidden switch before host work begins, on a CPU where a vCPU has been before. */
+/* Rebuilds a hidden switch before work of the host begins, on a CPU where a vCPU has been
+ * before. */
 static __always_inline void check_before_work(u32 cpu, u64 now)
 {
 	struct exits_cpu *slot = counted_cpu(cpu);
@@ -193,9 +194,10 @@ int BPF_PROG(sched_process_exit, struct task_struct *task)
 	return 0;
 }
 
-/* Stores the name of the task that runs on a CPU. The task may be freed by now. It still exists if
- * its thread id is still there. It may also have left unseen, so its CPU is checked: wake_cpu is
- * also the CPU on which a task is (__set_task_cpu of kernel/sched/sched.h sets both). */
+/* Stores the name of the task that runs on a CPU. The memory of the task may already be freed. The
+ * task still exists if its memory still has its thread id. The task may also have left without an
+ * event, so its CPU is checked. wake_cpu is also the CPU of a task (__set_task_cpu of
+ * kernel/sched/sched.h sets both). */
 static __always_inline void name_running(struct vmnoise_source *source,
 					 const struct exits_cpu *there, u32 cpu)
 {
@@ -251,7 +253,7 @@ int BPF_PROG(kvm_vcpu_wakeup, u64 ns, bool waited)
 	return ran(cpu, now);
 }
 
-/* Returns the vCPU whose thread runs here, by its thread id. */
+/* Returns the vCPU whose thread runs on this CPU. The vCPU is found by the thread id. */
 static __always_inline struct exits_vcpu *vcpu_of_current(struct exits_cpu *slot, u32 cpu, u64 now)
 {
 	u64 id = bpf_get_current_pid_tgid();
@@ -265,7 +267,7 @@ static __always_inline struct exits_vcpu *vcpu_of_current(struct exits_cpu *slot
 	return current_vcpu(slot, cpu, now, id, id >> 32);
 }
 
-/* Rare, so not inlined into each program. */
+/* This case is rare, so the function is not inlined into each program. */
 static __noinline struct exits_vcpu *vcpu_untold(struct exits_cpu *slot, u32 cpu, u64 now)
 {
 	if (!is_followed(bpf_get_current_pid_tgid() >> 32))
@@ -273,7 +275,7 @@ static __noinline struct exits_vcpu *vcpu_untold(struct exits_cpu *slot, u32 cpu
 	return vcpu_of_current(slot, cpu, now);
 }
 
-/* Returns the vCPU that came here at the last switch that was seen. */
+/* Returns the vCPU that came to this CPU at the last seen switch. */
 static __always_inline struct exits_vcpu *vcpu_here(struct exits_cpu *slot, u32 cpu, u64 now)
 {
 	struct exits_vcpu *vcpu = exits_vcpu(slot->vcpu);
@@ -281,7 +283,7 @@ static __always_inline struct exits_vcpu *vcpu_here(struct exits_cpu *slot, u32 
 	return vcpu ? vcpu : vcpu_untold(slot, cpu, now);
 }
 
-/* Handles that KVM_RUN is entered or left. */
+/* Handles an entry into KVM_RUN, or its end. */
 static __always_inline int kvm_run(bool enter, bool alone)
 {
 	u64 now = bpf_ktime_get_ns();
@@ -291,7 +293,7 @@ static __always_inline int kvm_run(bool enter, bool alone)
 
 	if (!slot)
 		return 0;
-	/* If KVM reports its entries, they check which vCPU it is. */
+	/* If KVM reports its entries, the programs at entries check which vCPU the thread runs. */
 	vcpu = alone ? vcpu_of_current(slot, cpu, now) : vcpu_here(slot, cpu, now);
 	if (vcpu && enter)
 		exits_run_enter(vcpu, slot, cpu, now, alone);
@@ -306,14 +308,15 @@ int BPF_PROG(kvm_fpu, int load)
 	return kvm_run(load, 0);
 }
 
-/* Loaded instead of the program above if kvm_run_only: each exit pays for it. */
+/* Loaded instead of `kvm_fpu` if kvm_run_only. Each exit has the cost of this program. */
 SEC("tp_btf/kvm_fpu")
 int BPF_PROG(kvm_fpu_alone, int load)
 {
 	return kvm_run(load, 1);
 }
 
-/* Stores why KVM_RUN returned. Where kvm_exit never fires, nothing else is known of an exit. */
+/* Stores why KVM_RUN returned. If kvm_exit never fires, this is the only known reason of an
+ * exit. */
 SEC("tp_btf/kvm_userspace_exit")
 int BPF_PROG(kvm_userspace_exit, u32 reason)
 {
@@ -333,7 +336,7 @@ int BPF_PROG(kvm_exit, struct kvm_vcpu *kvm, u32 isa)
 	struct exits_cpu *slot = exits_cpu(cpu);
 	struct exits_vcpu *vcpu = slot ? vcpu_here(slot, cpu, now) : 0;
 
-	/* Since 6.12 the verifier demands a check for NULL of each pointer that comes from a
+	/* Since 6.12, the verifier requires a check for NULL of each pointer that comes from a
 	 * module. */
 	if (!vcpu || !kvm)
 		return ran(cpu, now);
@@ -370,8 +373,8 @@ int BPF_PROG(kvm_entry, struct kvm_vcpu *kvm)
 	return ran(cpu, now);
 }
 
-/* Loaded only if writes are reported. The vCPU's thread writes, or another thread of its process.
- */
+/* Loaded only if writes are reported. The writer is the vCPU's thread, or another thread of its
+ * process. */
 SEC("tp_btf/kvm_write_tsc_offset")
 int BPF_PROG(kvm_write_tsc_offset, unsigned int vcpu, u64 previous, u64 next)
 {

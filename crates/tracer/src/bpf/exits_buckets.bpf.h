@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* The bucket of a length. Each exit needs it. A table takes a third of the instructions that a
- * search for the highest bit takes. */
+/* Finds the bucket of a length, which each exit needs. A table takes a third of the instructions
+ * that a search for the highest bit takes. */
 #ifndef VMNOISE_EXITS_BUCKETS_BPF_H
 #define VMNOISE_EXITS_BUCKETS_BPF_H
 
@@ -10,20 +10,20 @@
 #define TIMES_8(bucket) TIMES_4(bucket), TIMES_4(bucket)
 #define TIMES_16(bucket) TIMES_8(bucket), TIMES_8(bucket)
 #define TIMES_32(bucket) TIMES_16(bucket), TIMES_16(bucket)
-/* One power of two: four buckets of `width` lengths each. */
+/* The entries for one power of two: four buckets of `width` lengths each. */
 #define POWER(width, bucket)                                                                       \
 	TIMES_##width(bucket), TIMES_##width(bucket + 1), TIMES_##width(bucket + 2),               \
 	    TIMES_##width(bucket + 3)
 
-/* Buckets of lengths below 256. They have their own section, because the other constants are
- * settings, which user space writes as a whole. */
+/* Buckets of the lengths below 256. The table has its own section, because the other constants are
+ * settings that user space writes as a whole. */
 static const __u8 bucket_of_byte[256] SEC(".rodata.bucket") = {
     0, 1, 2, 3, POWER(1, 8), POWER(2, 12), POWER(4, 16), POWER(8, 20), POWER(16, 24), POWER(32, 28),
 };
 
-/* Returns the bucket of a length: four for each power of two, by the two bits below the highest
- * bit. Each step removes six powers of two. This keeps these three bits if the length is 256 or
- * more. */
+/* Returns the bucket of a length. There are four buckets for each power of two. The two bits below
+ * the highest bit select one of them. Each step removes six powers of two. A length of 256 or more
+ * keeps these three bits after a step. */
 static __always_inline u32 bucket_of(u64 ns)
 {
 	u32 below = 0;
@@ -34,8 +34,8 @@ static __always_inline u32 bucket_of(u64 ns)
 		if (ns < 256)
 			return below + bucket_of_byte[ns];
 		ns >>= 6;
-		/* Otherwise clang compares the value before the shift, which tells the verifier
-		 * nothing. */
+		/* Without the asm, clang compares the value before the shift. The verifier then
+		 * does not know the bounds of the shifted value. */
 		asm("" : "+r"(ns));
 		below += 4 * 6;
 	}

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* Separates the time before a halt from the time in it. KVM reports a halt when it is over. So its
- * begin must be found in what is already charged. */
+/* Separates the time before a halt from the time in the halt. KVM reports a halt at its end. So its
+ * begin must be found within the time that is already charged. */
 #ifndef VMNOISE_EXITS_HALTS_BPF_H
 #define VMNOISE_EXITS_HALTS_BPF_H
 
 /* Notes that no halt that is still to be reported began before now. All time until now must be
- * charged. Sleeps until now were not the guest's wish. */
+ * charged. Sleeps until now were not halts of the guest. */
 static __always_inline void no_halt_before(struct exits_vcpu *vcpu)
 {
 	vcpu->taken_before = vcpu->taken;
@@ -15,7 +15,7 @@ static __always_inline void no_halt_before(struct exits_vcpu *vcpu)
 	__builtin_memset(&vcpu->slept, 0, sizeof(vcpu->slept));
 }
 
-/* Forgets the exit in progress, whose split must be empty. */
+/* Clears the exit in progress. Its split must be empty. */
 static __always_inline void none_taken(struct exits_vcpu *vcpu)
 {
 	vcpu->now.heavy = 0;
@@ -24,7 +24,7 @@ static __always_inline void none_taken(struct exits_vcpu *vcpu)
 	no_halt_before(vcpu);
 }
 
-/* Notes the end of an interruption of the vCPU. Only the last ones are kept. */
+/* Notes the end of an interruption of the vCPU. Only the last interruptions are kept. */
 static __always_inline void interruption_ends(struct exits_vcpu *vcpu, const struct exits_cpu *here,
 					      u64 now)
 {
@@ -41,9 +41,9 @@ static __always_inline u64 slept_ns(const struct exits_slept *slept)
 	return slept->blocked_ns + interrupts(&slept->work);
 }
 
-/* Finds how much had been taken at least by an instant before the oldest interruption that is kept.
- * This is the time until that interruption, minus the time between the two. Sleeps that fit into
- * the time between are the halt's. */
+/* Finds the least time that can have been taken until `instant`, which lies before the oldest kept
+ * interruption. This is the time taken until that interruption, minus the time between `instant`
+ * and the interruption. Sleeps that fit into the time between count for the halt. */
 static __always_inline void taken_long_before(const struct exits_vcpu *vcpu, u64 instant,
 					      struct exits_taken_by *taken)
 {
@@ -59,7 +59,8 @@ static __always_inline void taken_long_before(const struct exits_vcpu *vcpu, u64
 		taken->taken = least;
 }
 
-/* Finds how much had been taken by an instant at which nothing interrupted the vCPU. */
+/* Finds the time that had been taken until `instant`. Nothing interrupted the vCPU at this
+ * instant. */
 static __always_inline void taken_by(const struct exits_vcpu *vcpu, u64 instant,
 				     struct exits_taken_by *taken)
 {
@@ -81,7 +82,7 @@ static __always_inline void taken_by(const struct exits_vcpu *vcpu, u64 instant,
 	taken->taken = vcpu->taken_before;
 }
 
-/* Takes back the sleeps that were charged after `since`. */
+/* Undoes the charges of sleeps after `since`. */
 static __always_inline void take_back_sleeps(struct exits_vcpu *vcpu,
 					     const struct exits_slept *since)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* The handler of each event of a vCPU, as a function of plain values: no context, no clock, no
- * current task. All counting is done here, in the kernel. User space only reads. */
+/* The handlers of a vCPU's events, as functions of plain values: no context, no clock, no current
+ * task. All counting happens here, in the kernel. User space only reads the counts. */
 #ifndef VMNOISE_EXITS_HANDLERS_BPF_H
 #define VMNOISE_EXITS_HANDLERS_BPF_H
 
@@ -13,8 +13,8 @@
 #include "exits_sight.bpf.h"
 #include "exits_sched.bpf.h"
 
-/* Returns the place of a reason. Codes fit in 9 bits, except SVM's own codes above 0x3ff, and
- * failures. */
+/* Returns the index of a reason. Codes fit into 9 bits, except failures, and SVM's own codes above
+ * 0x3ff. */
 static __always_inline u32 reason_index(u64 code)
 {
 	u32 short_code = code < 0x100 ? code : 0x100 | (code & 0xff);
@@ -33,7 +33,7 @@ static __always_inline u32 reason_index(u64 code)
 static __always_inline void exits_exit(struct exits_vcpu *vcpu, struct exits_cpu *here, u32 cpu,
 				       u64 now, u64 code)
 {
-	/* Its entry was not seen, so what is charged may be older than this exit. */
+	/* The entry was not seen, so the charged time may be older than this exit. */
 	if (!vcpu->entered) {
 		if (vcpu->in_exit)
 			not_seen_since(vcpu, vcpu->now.start_mono_ns);
@@ -77,11 +77,11 @@ static __always_inline void exit_ends(struct exits_vcpu *vcpu, u32 index, u32 cp
 			reason->buckets[bucket]++;
 	}
 	tell_exit(vcpu, index, cpu, now, noise_ns);
-	/* Most exits never left KVM, and lost no time to others. */
+	/* Most exits did not leave KVM, and lost no time to others. */
 	if (vcpu->taken || vcpu->now.heavy) {
 		if (reason)
 			reason->heavy += vcpu->now.heavy;
-		/* Mostly the VMM had all the time that was taken. */
+		/* Usually the VMM had all the taken time. */
 		if (vcpu->taken == vcpu->now.split.vmm_ns) {
 			if (reason)
 				reason->split.vmm_ns += vcpu->taken;
@@ -96,7 +96,7 @@ static __always_inline void exit_ends(struct exits_vcpu *vcpu, u32 index, u32 cp
 	vcpu->in_exit = 0;
 }
 
-/* Ends the time in which the state was unknown outside KVM_RUN: what happened since it left is
+/* Ends the unknown state of a vCPU outside KVM_RUN. The time since KVM_RUN was left stays
  * unknown. */
 static __always_inline void was_not_seen(struct exits_vcpu *vcpu, u64 now)
 {
@@ -105,12 +105,14 @@ static __always_inline void was_not_seen(struct exits_vcpu *vcpu, u64 now)
 	start_afresh(vcpu);
 }
 
-/* `alone` has the value of kvm_run_only, as a constant for the compiler. */
+/* Handles the end of KVM_RUN. `alone` has the value of kvm_run_only, as a constant for the
+ * compiler. */
 static __always_inline void exits_run_leave(struct exits_vcpu *vcpu, struct exits_cpu *here,
 					    u32 cpu, u64 now, bool alone)
 {
 	if (alone)
-		no_irq_here(here); /* one without its end would seem to reach into the exit */
+		no_irq_here(
+		    here); /* an interrupt without its end would seem to continue into the exit */
 	now = book_here(vcpu, here, now);
 	outside_guest(vcpu);
 	if (alone) {
@@ -159,20 +161,22 @@ static __always_inline void exits_run_enter(struct exits_vcpu *vcpu, struct exit
 		exit_ends(vcpu, here->vcpu, cpu, now);
 }
 
-/* What KVM enters: a vCPU of a VM, and the number of exits that the vCPU has made. */
+/* Facts about the vCPU that KVM enters: its address, its VM, and the number of exits that it has
+ * made. */
 struct exits_entered {
 	u64 kvm_vcpu;
 	u64 vm;
 	u64 exits;
 };
 
-/* Returns whether this may be another vCPU. A thread enters another one only after user space. */
+/* Returns whether the thread may enter another vCPU than before. This is possible only after it was
+ * in user space. */
 static __always_inline bool may_be_new_to(const struct exits_vcpu *vcpu, u64 kvm_vcpu)
 {
 	return vcpu->kvm_vcpu != kvm_vcpu || !vcpu->in_exit || vcpu->now.heavy;
 }
 
-/* Returns whether the thread last entered another vCPU. Most entries are like the one before. */
+/* Returns whether the thread last entered another vCPU. Usually the vCPU is the same as before. */
 static __always_inline bool is_new_to(struct exits_vcpu *vcpu, const struct exits_entered *what)
 {
 	if (vcpu->kvm_vcpu != what->kvm_vcpu || vcpu->vm != what->vm || vcpu->exits > what->exits)
@@ -181,8 +185,8 @@ static __always_inline bool is_new_to(struct exits_vcpu *vcpu, const struct exit
 	return 0;
 }
 
-/* Returns whether the thread enters another VM. A new VM or vCPU may have the memory of an old one.
- * If both have, the new vCPU has made fewer exits. */
+/* Returns whether the thread enters another VM than before. A new VM or vCPU may use the memory of
+ * an old one. If VM and vCPU both do, the new vCPU has made fewer exits. */
 static __always_inline bool is_another_vm(const struct exits_vcpu *vcpu,
 					  const struct exits_entered *what)
 {
@@ -192,11 +196,11 @@ static __always_inline bool is_another_vm(const struct exits_vcpu *vcpu,
 	       (vcpu->kvm_vcpu == what->kvm_vcpu && vcpu->exits > what->exits);
 }
 
-/* Returns the place of the vCPU that a thread enters, or 0 if there is no room. A thread that
- * enters another VM than before is another vCPU from now on. Another vCPU of the same VM is counted
- * together with the one before. The thread itself may be another one, if a switch was not seen.
- * `id` is from bpf_get_current_pid_tgid(). Not static, so that the verifier checks it once, and not
- * at each call. */
+/* Returns the index of the vCPU that a thread enters; 0 if there is no room. A thread that enters
+ * another VM than before becomes another vCPU. Several vCPUs of the same VM on one thread are
+ * counted together. If a switch was not seen, the thread may not be the one that was current
+ * before. `id` is the result of bpf_get_current_pid_tgid(). The function is not static, so that the
+ * verifier checks it once, and not at each call. */
 __noinline int takes_up(struct exits_cpu *here, u32 cpu, u64 now, const struct exits_entered *what,
 			u64 id)
 {
@@ -225,7 +229,7 @@ static __always_inline void exits_entry(struct exits_vcpu *vcpu, struct exits_cp
 		now = book_here(vcpu, here, now);
 		exit_ends(vcpu, here->vcpu, cpu, now);
 	} else {
-		/* Tracing began inside this exit, or the begin of this exit was lost. */
+		/* Tracing began during this exit, or the begin of this exit was lost. */
 		start_afresh(vcpu);
 		vcpu->mark = here->done;
 		vcpu->vmm.entered_mono_ns = 0;
@@ -240,7 +244,7 @@ static __always_inline void exits_entry(struct exits_vcpu *vcpu, struct exits_cp
 	vcpu->nmi_until = 0;
 	vcpu->left = 0;
 	vcpu->entered = 1;
-	vcpu->in_exit = 0; /* already so: one store for both */
+	vcpu->in_exit = 0; /* already 0: the compiler makes one store for both fields */
 	vcpu->last_mono_ns = now;
 }
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* Interrupt work of the host: summed for each CPU, net, and charged to the exit in which it came.
- */
+/* Interrupt work of the host. It is summed for each CPU, and charged to the exit in which it
+ * happened. Each sum excludes the work that interrupted it. */
 #ifndef VMNOISE_EXITS_HOST_BPF_H
 #define VMNOISE_EXITS_HOST_BPF_H
 
@@ -8,19 +8,20 @@ typedef struct exits_cpu irq_cpu;
 typedef struct exits_begin irq_begin;
 #include "irq_nesting.bpf.h"
 
-/* Where tests insert an event that this CPU does not cause, or an NMI. */
+/* Point at which tests insert an NMI, or an event of another CPU. */
 #ifndef AMID
 #define AMID()
 #endif
 
-/* An NMI may also come after kvm_entry, until the hardware has entered the guest (VMLAUNCH, or CLGI
- * of SVM). The guest runs after this NMI. If an NMI makes the guest leave, or comes after it left,
- * the host continues at once. If it takes longer than this, the guest ran in between. */
+/* Longest time in ns between an NMI and the host's next work if the guest did not run in between.
+ * An NMI may come after kvm_entry, before the hardware has entered the guest (VMLAUNCH, or CLGI of
+ * SVM). The guest then runs after this NMI. If an NMI makes the guest leave, or comes after the
+ * guest left, the host continues at once. */
 #ifndef ENTRY_NS
 #define ENTRY_NS 10000
 #endif
 
-/* Judges earlier NMIs when the host next does something. If the guest ran after them, they are not
+/* Decides about earlier NMIs at the host's next work. If the guest ran after the NMIs, they are not
  * part of an exit, and are not charged. */
 static __always_inline void look_back(struct exits_vcpu *vcpu, struct exits_cpu *here, u64 now)
 {
@@ -32,8 +33,8 @@ static __always_inline void look_back(struct exits_vcpu *vcpu, struct exits_cpu 
 	vcpu->nmi_until = 0;
 }
 
-/* Notes the first host work while the guest is entered. On SVM before 6.12, kvm_exit fires only
- * after the interrupt that caused the exit, so the exit starts here. */
+/* Notes the host's first work while the guest is entered. On SVM before 6.12, kvm_exit fires only
+ * after the interrupt that caused the exit. So the exit begins here. */
 static __always_inline void host_begins(struct exits_cpu *here, u32 cpu, u64 now)
 {
 	struct exits_vcpu *vcpu = exits_vcpu(here->vcpu);
@@ -48,7 +49,7 @@ static __always_inline void host_begins(struct exits_cpu *here, u32 cpu, u64 now
 	}
 }
 
-/* Does the same for an NMI that ended at `now`. */
+/* Does the same for an NMI that ended at `now` and took `delta_ns`. */
 static __always_inline void nmi_begins(struct exits_cpu *here, u32 cpu, u64 now, u64 delta_ns)
 {
 	struct exits_vcpu *vcpu = exits_vcpu(here->vcpu);
@@ -59,7 +60,8 @@ static __always_inline void nmi_begins(struct exits_cpu *here, u32 cpu, u64 now,
 		vcpu->nmi_until = now;
 }
 
-/* Notes the end of host work. It is charged when the vCPU here is next brought up to date. */
+/* Notes the end of host work. The work is charged when the time of the vCPU on this CPU is next
+ * brought up to date. */
 static __always_inline void host_ends(struct exits_cpu *here, u64 now)
 {
 	struct exits_vcpu *vcpu = exits_vcpu(here->vcpu);
@@ -70,7 +72,7 @@ static __always_inline void host_ends(struct exits_cpu *here, u64 now)
 		interruption_ends(vcpu, here, now);
 }
 
-/* Returns where to store the name of the interrupt, or 0 if nobody needs it. */
+/* Returns where to store the name of the interrupt; 0 if the name is not needed. */
 static __always_inline struct vmnoise_source *exits_irq_entry(u32 cpu, u64 now, u32 id, u32 origin)
 {
 	struct exits_cpu *here = counted_cpu(cpu);
@@ -109,18 +111,18 @@ static __always_inline void exits_irq_exit(u32 cpu, u64 now, u32 id, u32 origin)
 	struct exits_cpu *here = exits_cpu(cpu);
 	struct exits_begin *begin;
 
-	/* An end before the first begin: this interrupt began before counting did. That is no loss.
-	 */
+	/* This end comes before the first begin, so the interrupt began before counting did. This
+	 * is not a loss. */
 	if (!here || !here->irq_seen)
 		return;
 	begin = irq_ended(here, id, origin);
 	if (!begin)
 		return;
-	barrier(); /* the order is that of softirq_ends */
+	barrier(); /* same order as in softirq_ends */
 	irq_ends(here, cpu, now, begin);
 }
 
-/* Forgets open interrupts when a task has the CPU: they have lost their ends. */
+/* Removes open interrupts when a task has the CPU. Their ends were lost. */
 static __always_inline void no_irq_here(struct exits_cpu *here)
 {
 	if (!here->irq_depth)
@@ -144,7 +146,7 @@ static __always_inline void exits_softirq_entry(u32 cpu, u64 now, u32 number)
 	here->softirq_start = now;
 }
 
-/* Ends a soft interrupt. A reader on another CPU may find it neither in progress nor done. */
+/* Ends a softirq. A reader on another CPU may find the softirq neither in progress nor done. */
 static __always_inline void softirq_ends(struct exits_cpu *here, u32 cpu, u64 now)
 {
 	u64 taken = here->done.irq_ns + here->done.nmi_ns - here->softirq_taken;
@@ -179,8 +181,9 @@ static __always_inline void exits_softirq_exit(u32 cpu, u64 now, u32 number)
 	here->softirq_start = 0;
 }
 
-/* Ends a soft interrupt at a switch. Under PREEMPT_RT it is a thread's work, and may survive the
- * switch. Its rest then counts as the thread's. Elsewhere it has lost its end. */
+/* Ends a softirq at a switch. Under PREEMPT_RT a softirq is work of a thread, and may continue
+ * after the switch. The time after the switch then counts for the thread. Without PREEMPT_RT, the
+ * end of the softirq was lost. */
 static __always_inline void softirq_leaves(struct exits_cpu *here, u32 cpu, u64 now)
 {
 	if (!here->softirq_start)
@@ -210,9 +213,9 @@ static __always_inline void exits_nmi(u32 cpu, u64 now, u64 delta_ns)
 	}
 }
 
-/* Finds the work of a CPU up to now, with what is in progress. The caller may interrupt this work,
- * or run on another CPU. The sums are read first, so work that ends meanwhile counts late, but
- * never twice. */
+/* Computes the work of a CPU up to now, including the work in progress. The caller may have
+ * interrupted this work, or may run on another CPU. The sums are read first. So work that ends
+ * during the call counts late, but never twice. */
 static __always_inline void work_by(const struct exits_cpu *there, u64 now, struct exits_work *work)
 {
 	u64 taken;
@@ -233,7 +236,7 @@ static __always_inline void work_by(const struct exits_cpu *there, u64 now, stru
 	}
 }
 
-/* Finds the interrupts between two states of a CPU. */
+/* Computes the interrupt work between two states of a CPU. */
 static __always_inline void work_between(const struct exits_work *from, const struct exits_work *to,
 					 struct exits_work *work)
 {
@@ -247,8 +250,9 @@ static __always_inline u64 at_most(u64 ns, u64 most)
 	return ns < most ? ns : most;
 }
 
-/* Finds the same, but at most the time between the two states. An interrupt that lost its end seems
- * to continue inside another one. The other one is then net of it, but is not when it ends. */
+/* Does the same as work_between, with at most `time`, the time between the two states. An interrupt
+ * whose end was lost seems to continue during another interrupt. The other interrupt then excludes
+ * this time, although it will not exclude it when it ends. */
 static __always_inline void work_within(u64 time, const struct exits_work *from,
 					const struct exits_work *to, struct exits_work *work)
 {
@@ -258,7 +262,7 @@ static __always_inline void work_within(u64 time, const struct exits_work *from,
 	work->irq_ns = at_most(work->irq_ns, time - work->nmi_ns - work->softirq_ns);
 }
 
-/* Charges interrupts. Returns how long they were. */
+/* Charges interrupt work. Returns its total length in ns. */
 static __always_inline u64 book_interrupts(struct exits_vcpu *vcpu, const struct exits_work *work)
 {
 	struct exits_split *split = &vcpu->now.split;
@@ -271,7 +275,8 @@ static __always_inline u64 book_interrupts(struct exits_vcpu *vcpu, const struct
 	return irq_ns + softirq_ns + nmi_ns;
 }
 
-/* Charges work of the host that is not charged yet. Rare, so not inlined into each program. */
+/* Charges work of the host that is not charged yet. This is rare, so the function is not inlined
+ * into each program. */
 static __noinline u64 book_done(struct exits_vcpu *vcpu, struct exits_cpu *here, u64 now)
 {
 	struct exits_work done, work;
@@ -281,8 +286,8 @@ static __noinline u64 book_done(struct exits_vcpu *vcpu, struct exits_cpu *here,
 	until = here->done_until;
 	AMID();
 	barrier();
-	/* The work and its end must belong together. Work that comes during the second look is
-	 * charged next time. */
+	/* The copied work must match the copied end time. Work that happens during the second copy
+	 * is charged next time. */
 	if (here->unbooked) {
 		look_at_done(here, &done);
 		until = here->done_until;
@@ -293,9 +298,9 @@ static __noinline u64 book_done(struct exits_vcpu *vcpu, struct exits_cpu *here,
 	return until > now ? until : now;
 }
 
-/* Charges everything up to now, while the vCPU's thread has the CPU. This includes interruptions
- * since the clock was read. Returns the instant up to which it charged: now, or the end of these
- * interruptions. */
+/* Charges all time up to now, while the vCPU's thread has the CPU. This includes interruptions
+ * since the clock was read. Returns the instant up to which time is charged: `now`, or the end of
+ * these interruptions. */
 static __always_inline u64 book_here(struct exits_vcpu *vcpu, struct exits_cpu *here, u64 now)
 {
 	return here->unbooked ? book_done(vcpu, here, now) : now;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* Events of the scheduler for a vCPU's thread, and KVM's reports of its guest's sleep. */
+/* Handles the scheduler's events of a vCPU's thread, and KVM's reports of halts. */
 #ifndef VMNOISE_EXITS_SCHED_BPF_H
 #define VMNOISE_EXITS_SCHED_BPF_H
 
-/* Notes that this task has the CPU from now on. */
+/* Notes that the task `tid` has this CPU from now on. */
 static __always_inline void comes(struct exits_cpu *here, u32 cpu, u64 now, bool from_idle, u32 tid)
 {
 	struct exits_vcpu *vcpu;
@@ -30,10 +30,10 @@ static __always_inline void comes(struct exits_cpu *here, u32 cpu, u64 now, bool
 }
 
 /* Records a switch that fired no event, at the next event on this CPU. No host work was seen here
- * since the switch, so the work counted here so far came before the switch. If a vCPU's thread
- * left, the switch is not recorded, because it is unknown whether the thread was runnable. If the
- * switch begins or ends idle time, and this CPU's work was read since, the reader got a wrong idle
- * state: this counts as a loss. */
+ * since the switch, so the work counted so far came before the switch. If a vCPU's thread left, the
+ * switch is not recorded, because it is unknown whether the thread was runnable. A loss is counted
+ * in one case: the switch begins or ends idle time, and another CPU has read this CPU's work since
+ * then. That CPU got a wrong idle state. */
 static __noinline int rebuild_switch(struct exits_cpu *here, u32 cpu, u64 now,
 				     const struct exits_hidden *it)
 {
@@ -48,7 +48,8 @@ static __noinline int rebuild_switch(struct exits_cpu *here, u32 cpu, u64 now,
 	from_idle = !here->running_tid;
 	if (came <= here->running_since || came > now)
 		return 0;
-	/* The vCPU that came waited on another CPU. The work there until `came` is unknown. */
+	/* The vCPU that came had waited for another CPU. The work on that CPU until `came` is
+	 * unknown. */
 	vcpu = it->tid ? vcpu_of_thread(it->tid, &index) : 0;
 	if (vcpu && vcpu->off_start && vcpu->cpu != cpu)
 		return 0;
@@ -83,8 +84,8 @@ static __always_inline void exits_switch(struct exits_cpu *here, u32 cpu, u64 no
 	comes(here, cpu, now, !prev->id, next_tid);
 }
 
-/* Returns where to store who woke the thread. Returns 0 if nobody needs it, or if an interrupt woke
- * it: the interrupted task had no part in this. */
+/* Returns where to store the task that woke the thread. Returns 0 if the name is not needed, or if
+ * an interrupt woke the thread. In that case the interrupted task had no part in the wake-up. */
 static __always_inline struct vmnoise_source *exits_waking(u32 waker_cpu, u32 tid, u64 now)
 {
 	struct exits_cpu *there, *here;
@@ -114,15 +115,15 @@ static __always_inline struct vmnoise_source *exits_waking(u32 waker_cpu, u32 ti
 	return 0;
 }
 
-/* Notes that the vCPU is outside its guest. If its exit was not seen, what is charged from now on
- * belongs to no later exit. */
+/* Notes that the vCPU is outside its guest. If its exit was not seen, time that is charged from now
+ * on does not belong to a later exit. */
 static __always_inline void outside_guest(struct exits_vcpu *vcpu)
 {
 	vcpu->entered = 0;
 }
 
-/* Returns how much of a halt is counted. A halt may begin before the vCPU is seen, or in unknown
- * time. In unknown time, the halt says what that time was. */
+/* Returns the part of a halt that is counted. A halt may begin before the vCPU was first seen, or
+ * in unknown time. The halt shows what happened in the unknown time. */
 static __always_inline u64 seen_of_halt(struct exits_vcpu *vcpu, u64 now, u64 halt_ns)
 {
 	u64 begin = now - halt_ns;
@@ -136,16 +137,17 @@ static __always_inline u64 seen_of_halt(struct exits_vcpu *vcpu, u64 now, u64 ha
 	return now - begin;
 }
 
-/* Charges a halt, which KVM reports with its length when it is over. The sleeps in it were no
- * noise. Time that others had after a wake-up, or while KVM polled, is noise. */
+/* Charges a halt. KVM reports a halt with its length at its end. Sleeps in the halt are not noise.
+ * Time that others had after a wake-up, or while KVM polled, is noise. */
 static __always_inline void exits_halted(u32 cpu, u64 now, u64 halt_ns, bool slept, u32 tid)
 {
 	struct exits_cpu *here = exits_cpu(cpu);
 	struct exits_vcpu *vcpu = here ? exits_vcpu(here->vcpu) : 0;
 	struct exits_taken_by before;
 
-	/* The thread came unseen. A halt makes no thread a vCPU. Before all programs are attached,
-	 * and when some are gone, nobody could see it come. */
+	/* The thread came without an event. A halt does not make a thread a vCPU. While only some
+	 * programs are attached, at the begin and end of tracing, no program may have seen the
+	 * thread come. */
 	if (here && (vcpu ? vcpu->tid != tid : counting))
 		vcpu = halted_vcpu(here, cpu, now, halt_ns, tid);
 	if (!vcpu)

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* Finds which vCPU is current on a CPU, also on machines that hide switches. There the state of a
- * vCPU may become unknown for some time. */
+/* Finds which vCPU is current on a CPU, also on machines that hide switches. On such machines, the
+ * state of a vCPU may be unknown for some time. */
 #ifndef VMNOISE_EXITS_SIGHT_BPF_H
 #define VMNOISE_EXITS_SIGHT_BPF_H
 
-/* Notes that the vCPU's state is unknown since `since`, unless it already is. */
+/* Notes that the vCPU's state is unknown since `since`. Does nothing if the state is already
+ * unknown. */
 static __always_inline void not_seen_since(struct exits_vcpu *vcpu, u64 since)
 {
 	if (vcpu->unseen || !vcpu->first_mono_ns)
@@ -13,7 +14,7 @@ static __always_inline void not_seen_since(struct exits_vcpu *vcpu, u64 since)
 	vcpu->lost_mono_ns = since;
 }
 
-/* Notes that the vCPU's state is known from now on. Its totals now reach until now. */
+/* Notes that the vCPU's state is known again. Its totals now extend up to now. */
 static __always_inline void seen_again(struct exits_vcpu *vcpu, u64 now)
 {
 	vcpu->unseen = 0;
@@ -22,10 +23,10 @@ static __always_inline void seen_again(struct exits_vcpu *vcpu, u64 now)
 	vcpu->last_mono_ns = now;
 }
 
-/* Notes that a switch of the vCPU's thread was not seen. Nobody knows how long it was away, so the
- * exit in progress is not counted. Time that was taken inside KVM_RUN before is counted, except for
- * sleeps, which may have been halts. If kvm_run_only, a vCPU outside KVM_RUN stays outside until it
- * enters. */
+/* Notes that a switch of the vCPU's thread was not seen. It is unknown how long the thread was
+ * away, so the exit in progress is not counted. Time that was taken inside KVM_RUN before is
+ * counted. Sleeps are an exception, because they may have been halts. If kvm_run_only, a vCPU
+ * outside KVM_RUN stays outside until it enters KVM_RUN. */
 static __always_inline void lose_sight(struct exits_vcpu *vcpu)
 {
 	struct exits_slept none = {};
@@ -43,7 +44,7 @@ static __always_inline void lose_sight(struct exits_vcpu *vcpu)
 	} else {
 		start_afresh(vcpu);
 	}
-	/* A move charges a sleep although no interruption ends. */
+	/* A move charges a sleep, although no interruption ends at a move. */
 	vcpu->slept = none;
 	vcpu->entered = 0;
 	if (!kvm_run_only)
@@ -52,13 +53,15 @@ static __always_inline void lose_sight(struct exits_vcpu *vcpu)
 	vcpu->vmm.entered_mono_ns = 0;
 }
 
-/* Makes the vCPU's thread current here, and nowhere else. The vCPU gets the work from now on. */
+/* Makes the vCPU's thread current on this CPU only. Work on this CPU is charged to the vCPU from
+ * now on. */
 static __always_inline void arrives(struct exits_vcpu *vcpu, u32 index, struct exits_cpu *here,
 				    u32 cpu, u64 now, const struct exits_work *done)
 {
 	struct exits_cpu *before = vcpu->cpu != cpu ? exits_cpu(vcpu->cpu) : 0;
 
-	/* The thread was not seen to leave. Who runs there is unknown. */
+	/* No event showed that the thread left the CPU `before`. It is unknown which task runs
+	 * there. */
 	if (before && before->vcpu == index) {
 		before->vcpu = 0;
 		if (before->running_tid == vcpu->tid)
@@ -81,12 +84,14 @@ static __always_inline void idle_ends(struct exits_cpu *here, u64 now)
 	if (!start)
 		return;
 	here->idle_start = 0;
-	barrier(); /* the order is that of softirq_ends */
-	/* An NMI may have come since the clock was read, even one longer than the idle time. */
+	barrier(); /* same order as in softirq_ends */
+	/* An NMI may have come since the clock was read. It may even be longer than the idle
+	 * time. */
 	here->done.idle_ns += minus(now - start, interrupts(&here->done) - here->idle_taken);
 }
 
-/* Handles a hidden switch: another thread is current than the one that was seen to come. */
+/* Handles a hidden switch: the current thread is not the thread that the last seen switch
+ * brought. */
 static __always_inline void left_unseen(struct exits_cpu *here, u32 tid)
 {
 	struct exits_vcpu *vcpu = exits_vcpu(here->vcpu);
@@ -98,9 +103,10 @@ static __always_inline void left_unseen(struct exits_cpu *here, u32 tid)
 	}
 }
 
-/* Handles a vCPU that was seen to leave, and came back unseen. In the VMM, and where KVM reports
- * each exit and entry, it was away until now at most, so this time is assumed. In KVM_RUN, if
- * kvm_run_only, its guest may have run for long, unless all of the time was in one halt. */
+/* Handles a vCPU that left with an event, and came back without one. In the VMM, or if KVM reports
+ * each exit and entry, the vCPU was away until now at most. So it is assumed to have been away
+ * until now. In KVM_RUN, if kvm_run_only, its guest may have run for long. An exception is time
+ * that was completely in one halt. */
 static __always_inline void comes_back(struct exits_vcpu *vcpu, u32 index, struct exits_cpu *here,
 				       u32 cpu, u64 now, u64 in_kvm_since, bool idled,
 				       const struct exits_work *done)
@@ -119,9 +125,9 @@ static __always_inline void comes_back(struct exits_vcpu *vcpu, u32 index, struc
 	lose_sight(vcpu);
 }
 
-/* Returns the vCPU whose thread is current on this CPU, even if it was not seen to come. It has
- * been in KVM since in_kvm_since. If `tgid` is 0, a thread that is no vCPU yet does not become one.
- */
+/* Returns the vCPU whose thread is current on this CPU, even if the thread came without an event.
+ * The thread has been in KVM since in_kvm_since. If `tgid` is 0, a thread that is not a vCPU yet
+ * does not become one. */
 static __always_inline struct exits_vcpu *vcpu_of_tid(struct exits_cpu *here, u32 cpu, u64 now,
 						      u64 in_kvm_since, u32 tid, u32 tgid)
 {
@@ -153,7 +159,7 @@ static __always_inline struct exits_vcpu *vcpu_of_tid(struct exits_cpu *here, u3
 	return vcpu;
 }
 
-/* Rare, so not inlined into each program. */
+/* This case is rare, so the function is not inlined into each program. */
 static __noinline struct exits_vcpu *current_vcpu(struct exits_cpu *here, u32 cpu, u64 now, u32 tid,
 						  u32 tgid)
 {
@@ -166,9 +172,9 @@ static __noinline struct exits_vcpu *halted_vcpu(struct exits_cpu *here, u32 cpu
 	return vcpu_of_tid(here, cpu, now, minus(now, halt_ns), tid, 0);
 }
 
-/* Handles a hidden switch: the task that leaves is not the task that was seen to come. No exit in
- * progress of either is counted. If it is unknown who ran here, a vCPU that is off the CPU
- * elsewhere also came unseen. */
+/* Handles a hidden switch: the task that leaves is not the task that the last seen switch brought.
+ * No exit in progress of either task is counted. If it is unknown which task ran here, a vCPU that
+ * seems to be off the CPU elsewhere may have come here without an event. */
 static __noinline void unseen_before(struct exits_cpu *here, u32 cpu, u64 now, u32 tid)
 {
 	struct exits_vcpu *vcpu;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* The maps of `exits`, and the search for the vCPU whose thread a CPU runs. */
+/* The maps of `exits`, and functions that find the vCPU whose thread a CPU runs. */
 #ifndef VMNOISE_EXITS_STATE_BPF_H
 #define VMNOISE_EXITS_STATE_BPF_H
 
@@ -11,7 +11,7 @@ struct {
 	__type(value, struct exits_cpu);
 } exit_cpus SEC(".maps");
 
-/* Index 0 is no vCPU. */
+/* vCPUs by index. Index 0 is not used. */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(max_entries, 8);
@@ -19,7 +19,7 @@ struct {
 	__type(value, struct exits_vcpu);
 } vcpus SEC(".maps");
 
-/* EXITS_REASONS entries for each vCPU. */
+/* Sums by reason. Each vCPU has EXITS_REASONS entries. */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(max_entries, 8);
@@ -27,7 +27,7 @@ struct {
 	__type(value, struct exits_reason);
 } reasons SEC(".maps");
 
-/* Index in `vcpus` for each thread; 0 if there was no room. */
+/* Index in `vcpus` of each thread; 0 if there was no room for the vCPU. */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(max_entries, 8);
@@ -35,8 +35,8 @@ struct {
 	__type(value, u32);
 } threads SEC(".maps");
 
-/* Queues of indexes in `vcpus`: free places, vCPUs that came, and vCPUs that have ended. User space
- * frees a place after it has read it for the last time. So each index is in at most one queue,
+/* Queues of indexes in `vcpus`: free entries, vCPUs that came, and vCPUs that have ended. User
+ * space frees an entry after its last reading. So each index is in at most one queue, and only
  * once. */
 struct {
 	__uint(type, BPF_MAP_TYPE_QUEUE);
@@ -56,27 +56,27 @@ struct {
 	__type(value, u32);
 } ended SEC(".maps");
 
-/* Place of each reason, by its code. Places are given out in the order in which codes come. */
+/* Index of each reason, by its code. Indexes are given in the order in which codes first occur. */
 u32 reason_of_code[512];
 u64 code_of_reason[EXITS_REASONS];
 u32 reasons_known;
-/* Written by user space before loading: kvm_exit and kvm_entry never fire on this machine
- * (kvm_pvm). An exit is then the time between two KVM_RUN. */
+/* Whether kvm_exit and kvm_entry never fire on this machine (kvm_pvm). User space writes this
+ * before loading. An exit is then the time between two KVM_RUN calls. */
 const volatile bool kvm_run_only;
-/* Written by user space before loading: soft interrupts can be preempted. */
+/* Whether softirqs can be preempted. User space writes this before loading. */
 const volatile bool preempt_rt;
-/* Written by user space before loading: the programs time themselves. */
+/* Whether the programs measure their own cost. User space writes this before loading. */
 const volatile bool timed;
-/* Written by user space when all programs are attached. So no begin counts before the program runs
- * that sees its end. */
+/* Whether begins are counted. User space sets this when all programs are attached. So a begin is
+ * counted only if the program that sees its end runs. */
 u32 counting SEC(".data");
-/* Written by user space before `counting`: the only process whose vCPUs are counted. 0: all
- * processes. */
+/* Process id of the only process whose vCPUs are counted; 0: all processes. User space writes this
+ * before `counting`. */
 u32 followed SEC(".data");
-/* Number of vCPUs that found no room when they came. */
+/* Number of vCPUs for which there was no room when they came. */
 u64 vcpus_lost;
-/* Number of events that were missed, on CPUs where a vCPU has been: ends without a begin, begins
- * without an end, and switches away from a thread that was not seen to come. */
+/* Number of missed events on CPUs where a vCPU has been. It counts ends without a begin, begins
+ * without an end, and switches away from a thread whose arrival was not seen. */
 u64 unpaired;
 
 static __always_inline struct exits_cpu *exits_cpu(u32 cpu)
@@ -84,14 +84,14 @@ static __always_inline struct exits_cpu *exits_cpu(u32 cpu)
 	return bpf_map_lookup_elem(&exit_cpus, &cpu);
 }
 
-/* Returns the state of a CPU, once counting has begun. */
+/* Returns the state of a CPU if counting has begun; otherwise 0. */
 static __always_inline struct exits_cpu *counted_cpu(u32 cpu)
 {
 	return counting ? exits_cpu(cpu) : 0;
 }
 
-/* Counts missed events. When counting has stopped, ends still come and begins do not: not counted.
- */
+/* Counts missed events. After counting has stopped, ends still come but begins do not, so nothing
+ * is counted. */
 static __always_inline void count_unpaired(const struct exits_cpu *here, u32 count)
 {
 	if (counting && here->hosts)
@@ -118,8 +118,8 @@ static __always_inline bool is_followed(u32 tgid)
 	return !followed || followed == tgid;
 }
 
-/* Returns the place of a vCPU that was not seen before, or 0. A vCPU without room is counted once.
- */
+/* Returns a free entry for a new vCPU; 0 if there is no room. A vCPU without room is counted only
+ * once. */
 static __always_inline struct exits_vcpu *new_vcpu(u32 tid, u32 tgid, u32 *index)
 {
 	struct exits_vcpu *vcpu;
@@ -146,7 +146,7 @@ static __always_inline struct exits_vcpu *new_vcpu(u32 tid, u32 tgid, u32 *index
 	return vcpu;
 }
 
-/* Ends a vCPU because its thread ends or runs another VM. The counts of this vCPU are final. */
+/* Ends a vCPU because its thread ends or runs another VM. The vCPU's counts are then final. */
 static __always_inline void exits_thread_ends(u32 tid)
 {
 	u32 *found = bpf_map_lookup_elem(&threads, &tid);
@@ -157,7 +157,7 @@ static __always_inline void exits_thread_ends(u32 tid)
 	if (!found)
 		return;
 	index = *found;
-	/* User space deleted it first, and will see that the vCPU has ended. */
+	/* User space has deleted the thread already, and handles the end of the vCPU itself. */
 	if (bpf_map_delete_elem(&threads, &tid))
 		return;
 	vcpu = exits_vcpu(index);
@@ -169,8 +169,8 @@ static __always_inline void exits_thread_ends(u32 tid)
 	bpf_map_push_elem(&ended, &index, 0);
 }
 
-/* Returns `from` minus `what`, or 0 if that is negative. The asm hides this from clang, whose own
- * form takes twice the instructions. */
+/* Returns `from` minus `what`, or 0 if the result would be negative. The asm hides the calculation
+ * from clang, whose own form takes twice the instructions. */
 static __always_inline u64 minus(u64 from, u64 what)
 {
 	if (what > from)
@@ -184,9 +184,9 @@ static __always_inline u64 interrupts(const struct exits_work *done)
 	return done->irq_ns + done->softirq_ns + done->nmi_ns;
 }
 
-/* Copies the work that was done here, to charge all of it. Interrupts may come in the middle: NMIs
- * at any time, others where KVM_RUN is entered or left, and after a halt. So `unbooked` is cleared
- * first: the next look finds what this one misses. */
+/* Copies the work that was done here, so that all of it can be charged. Interrupts may come during
+ * the copy: NMIs at any time, and others when KVM_RUN is entered or left, and after a halt. So
+ * `unbooked` is cleared first. The next copy then has the work that this copy misses. */
 static __always_inline void look_at_done(struct exits_cpu *here, struct exits_work *done)
 {
 	here->unbooked = 0;

@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* Streams exits and activities one by one, if user space asks for it. The records have the same
- * clock readings as the sums. Lost records are counted. The sums lose nothing. */
+/* Reports exits and activities one by one, if user space requests this. The records have the same
+ * clock readings as the sums. Lost records are counted, and the sums do not lose anything. */
 #ifndef VMNOISE_EXITS_STREAM_BPF_H
 #define VMNOISE_EXITS_STREAM_BPF_H
 
 #include "records.bpf.h"
 
-/* Written by user space before loading. */
+/* Whether records are reported. User space writes this before loading. */
 const volatile bool streaming;
-/* Least noise of an exit that is streamed. */
+/* Shortest noise in ns of an exit that is reported. */
 const volatile u64 threshold_ns;
 
-/* Number of records that found no room. */
+/* Number of records for which the ring buffer had no room. */
 u64 records_lost;
 
 /* One instance of each type, so that the generator of the Rust types finds it. */
@@ -25,7 +25,8 @@ static __always_inline void no_room(void)
 	__sync_fetch_and_add(&records_lost, 1);
 }
 
-/* Streams an activity, except on a CPU where no vCPU has been: nobody needs it there. */
+/* Reports an activity. On a CPU where no vCPU has been, activities are not needed and not
+ * reported. */
 static __always_inline void tell_activity(const struct exits_cpu *here, u32 cpu,
 					  enum vmnoise_kind kind, u64 start, u64 end,
 					  const struct vmnoise_source *source)
@@ -41,8 +42,8 @@ static __always_inline void waits_here(struct exits_cpu *here, int count)
 	__sync_fetch_and_add(&here->waiting, count);
 }
 
-/* Streams the run in progress up to now. What runs later is part of another record. The run matters
- * only to vCPUs that wait for this CPU. */
+/* Reports the current turn of the running task up to now. The rest of the turn is part of another
+ * record. A turn matters only to vCPUs that wait for this CPU. */
 static __always_inline void tell_run(struct exits_cpu *here, u32 cpu, u64 now,
 				     const struct vmnoise_source *running)
 {
@@ -82,8 +83,8 @@ static __always_inline void tell_interval(const struct exits_vcpu *vcpu, u32 ind
 	submit(interval);
 }
 
-/* Begins a stay in the VMM. There is room for one stay, so an earlier stay in this exit is streamed
- * alone. */
+/* Begins a time in the VMM. There is room for only one such time, so an earlier time in this exit
+ * is reported separately. */
 static __always_inline void vmm_begins(struct exits_vcpu *vcpu, u32 index, u32 cpu)
 {
 	if (vcpu->vmm.entered_mono_ns)
@@ -100,7 +101,8 @@ static __always_inline void vmm_ends(struct exits_vcpu *vcpu, u32 cpu, u64 now)
 	vcpu->vmm.entered_cpu = cpu;
 }
 
-/* Stores where an exit ends. Only few exits need it: the longest, and those that are streamed. */
+/* Stores the end of an exit. Only few exits need this: the longest ones, and those that are
+ * reported. */
 static __always_inline void exit_is_told(struct exits_vcpu *vcpu, u32 cpu, u64 now)
 {
 	vcpu->now.end_mono_ns = now;

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* A vCPU whose thread is off the CPU: who had the CPU instead, whether the thread slept, and who
- * woke it. */
+/* Handles a vCPU whose thread is off the CPU: the tasks that had the CPU instead, whether the
+ * thread slept, and what woke it. */
 #ifndef VMNOISE_EXITS_WAITING_BPF_H
 #define VMNOISE_EXITS_WAITING_BPF_H
 
-/* Charges an interval in which others had the CPU. Idle time is throttling, the rest is preemption.
- */
+/* Charges a time in which the vCPU waited for the CPU. Idle time of the CPU counts as throttling,
+ * and the rest as preemption. */
 static __always_inline void book_waiting(struct exits_vcpu *vcpu, u64 waited,
 					 const struct exits_work *from, const struct exits_work *to)
 {
@@ -22,15 +22,15 @@ static __always_inline void book_waiting(struct exits_vcpu *vcpu, u64 waited,
 	vcpu->taken += rest;
 }
 
-/* Forgets the exit in progress. */
+/* Clears the exit in progress. */
 static __always_inline void start_afresh(struct exits_vcpu *vcpu)
 {
 	__builtin_memset(&vcpu->now.split, 0, sizeof(vcpu->now.split));
 	none_taken(vcpu);
 }
 
-/* Notes a sign of the vCPU. Without entries (kvm_run_only), its measurement begins with the first
- * sign after counting has begun. */
+/* Notes that an event showed the vCPU. If kvm_run_only, the vCPU's measurement begins at the first
+ * such event after counting has begun. */
 static __always_inline void seen(struct exits_vcpu *vcpu, u64 now)
 {
 	if (!vcpu->first_mono_ns) {
@@ -56,7 +56,8 @@ static __always_inline void add_split(struct exits_split *to, const struct exits
 	_Static_assert(sizeof(*to) == 8 * sizeof(u64), "each part is added");
 }
 
-/* Charges time that was taken inside KVM_RUN. It belongs to no exit that was seen. */
+/* Charges time that was taken inside KVM_RUN. This time does not belong to an exit that was
+ * seen. */
 static __always_inline void book_inside_run(struct exits_vcpu *vcpu)
 {
 	add_split(&vcpu->inside_run, &vcpu->now.split);
@@ -64,21 +65,21 @@ static __always_inline void book_inside_run(struct exits_vcpu *vcpu)
 	start_afresh(vcpu);
 }
 
-/* Counts the vCPU among those that wait on this CPU. */
+/* Counts the vCPU in `waiting` of this CPU. */
 static __always_inline void waits(struct exits_vcpu *vcpu, struct exits_cpu *here)
 {
 	if (!__sync_lock_test_and_set(&vcpu->waits, 1))
 		waits_here(here, 1);
 }
 
-/* Counts the vCPU no longer, if it was counted. */
+/* Removes the vCPU from `waiting` of this CPU, if it was counted there. */
 static __always_inline void waits_no_more(struct exits_vcpu *vcpu, struct exits_cpu *here)
 {
 	if (vcpu->waits && __sync_lock_test_and_set(&vcpu->waits, 0))
 		waits_here(here, -1);
 }
 
-/* Returns whether the thread is still a vCPU. User space may have given up its place. */
+/* Returns whether the thread is still this vCPU. User space may have freed the vCPU's entry. */
 static __always_inline bool is_vcpu_still(const struct exits_vcpu *vcpu, u32 index)
 {
 	u32 tid = vcpu->tid;
@@ -94,18 +95,19 @@ static __always_inline void switched_out(struct exits_vcpu *vcpu, u32 index, str
 	now = book_here(vcpu, here, now);
 	vcpu->off_runnable = runnable;
 	vcpu->wake = 0;
-	barrier(); /* another CPU may wake it from now on */
+	barrier(); /* another CPU may wake the thread from now on */
 	vcpu->off_start = now;
 	if (!streaming)
 		return;
 	vcpu->off_cpu = cpu;
 	vcpu->waker.origin = VMNOISE_FROM_NOBODY;
-	/* Otherwise nobody would see the wait end. */
+	/* If the thread is no longer a vCPU, no program would see the end of the wait. */
 	if (runnable && is_vcpu_still(vcpu, index))
 		waits(vcpu, here);
 }
 
-/* Charges a sleep, and the host's work during it on the CPU where the thread slept. */
+/* Charges a sleep. Also charges the host's work during the sleep, on the CPU where the thread
+ * slept. */
 static __always_inline void book_sleep(struct exits_vcpu *vcpu, u64 slept,
 				       const struct exits_work *from, const struct exits_work *to)
 {
@@ -122,10 +124,11 @@ static __always_inline void book_sleep(struct exits_vcpu *vcpu, u64 slept,
 	vcpu->taken += rest;
 }
 
-/* Charges the time off the CPU so far. `by_now` is the work of the CPU where it was spent. If
- * another task had the CPU after the wake-up, the sleep ends at the wake-up. If only idle had it,
- * the sleep includes the latency of the wake-up. A thread that was woken while it still left its
- * CPU never slept: the waker's clock reading is then the earlier one. */
+/* Charges the time off the CPU so far. `by_now` is the work of the CPU on which the thread was. If
+ * another task had the CPU after the wake-up, the sleep ends at the wake-up. If the CPU only idled,
+ * the sleep includes the latency of the wake-up. A thread that was woken while it was still leaving
+ * its CPU never slept. In this case the waker's clock reading is earlier than the begin of the
+ * sleep. */
 static __always_inline void off_until(struct exits_vcpu *vcpu, u32 index, u64 now, bool idles,
 				      const struct exits_work *by_now, u32 to_cpu)
 {
@@ -150,7 +153,7 @@ static __always_inline void off_until(struct exits_vcpu *vcpu, u32 index, u64 no
 	tell_interval(vcpu, index, EXITS_WAITING, woken, now, vcpu->cpu, to_cpu);
 }
 
-/* Moves a vCPU, off the CPU, from one CPU's queue to another's. */
+/* Moves a vCPU that is off the CPU from the queue of one CPU to the queue of another CPU. */
 static __always_inline void moves(struct exits_vcpu *vcpu, u32 index, struct exits_cpu *there,
 				  struct exits_cpu *to, u32 to_cpu, u64 now)
 {
@@ -167,7 +170,7 @@ static __always_inline void moves(struct exits_vcpu *vcpu, u32 index, struct exi
 	vcpu->off_start = now;
 	if (vcpu->wake)
 		vcpu->wake = now;
-	/* After a switch that fired no event, it would stay there. */
+	/* If a switch fired no event, the vCPU would otherwise stay current there. */
 	if (there->vcpu == index)
 		there->vcpu = 0;
 	vcpu->cpu = to_cpu;
@@ -175,8 +178,8 @@ static __always_inline void moves(struct exits_vcpu *vcpu, u32 index, struct exi
 	vcpu->wake_mark = vcpu->mark;
 }
 
-/* Handles the scheduler's move of a runnable vCPU. The task that runs where it waited continues
- * there. */
+/* Handles the scheduler's move of a runnable vCPU. The task on the CPU that the vCPU leaves
+ * continues to run there. */
 static __always_inline void exits_migrate(struct exits_vcpu *vcpu, u32 index,
 					  struct exits_cpu *there, u32 to_cpu, u64 now,
 					  const struct vmnoise_source *running)
@@ -199,7 +202,7 @@ static __always_inline void switched_in(struct exits_vcpu *vcpu, u32 index, stru
 
 	if (!vcpu->off_start)
 		return;
-	/* It was moved in its sleep, or its move was missed. */
+	/* The thread was moved while it slept, or its move was missed. */
 	there = vcpu->cpu != cpu ? exits_cpu(vcpu->cpu) : 0;
 	if (there)
 		moves(vcpu, index, there, here, cpu, now);

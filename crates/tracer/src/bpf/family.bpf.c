@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* Counts what is taken from the threads of one command, with those of its children. Each of these
- * threads has data stored with it from its fork on. A task with which nothing is stored has no
- * bpf_storage, and costs a few loads at a switch. */
+/* Counts the time that is taken from the threads of one command and of its children. Each of these
+ * threads has task storage from its fork on. A task without task storage has no bpf_storage, and
+ * costs only a few loads at a switch. */
 #include "kernel.bpf.h"
 #include <bpf/bpf_helpers.h>
 #include <bpf/bpf_core_read.h>
@@ -27,7 +27,7 @@ struct {
 	__type(value, struct family_thread);
 } threads SEC(".maps");
 
-/* Who took time, and how much. */
+/* Time that each culprit took. */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(max_entries, 4096);
@@ -45,10 +45,10 @@ struct {
 
 const volatile struct own_settings settings;
 
-/* The thread that will start the command; 0 after it has. */
+/* The thread that will start the command; 0 after it has started the command. */
 u32 starter;
 
-/* Makes the object describe this type. Nobody reads or writes it. */
+/* Makes this type part of the object's BTF. The variable itself is not used. */
 struct family_member wire_member;
 
 #include "records.bpf.h"
@@ -62,7 +62,7 @@ static __always_inline struct family_cpu *cpu_at(u32 number)
 	return bpf_map_lookup_elem(&cpus, &number);
 }
 
-/* Returns the current CPU, if the family has it. */
+/* Returns the current CPU if a thread of the family has it; otherwise 0. */
 static __always_inline struct family_cpu *own_here(void)
 {
 	struct family_cpu *cpu = cpu_at(bpf_get_smp_processor_id());
@@ -75,7 +75,7 @@ static __always_inline struct family_thread *member(struct task_struct *task)
 	return task->bpf_storage ? bpf_task_storage_get(&threads, task, 0, 0) : 0;
 }
 
-/* Returns whether the thread is one of the family. Without the asm, the compiler would combine the
+/* Returns whether the thread belongs to the family. Without the asm, the compiler would combine the
  * bits of two pointers, which the verifier rejects. */
 static __always_inline bool is_one(const struct family_thread *thread)
 {
@@ -151,7 +151,7 @@ static __always_inline int irq_begins(u32 id, u32 origin)
 	return ran(cpu, now);
 }
 
-/* Ends an interrupt. Only the end has the name of the source. */
+/* Ends an interrupt. Only the event at its end has the name of the source. */
 static __always_inline int irq_ends(struct family_cpu *cpu, const struct vmnoise_source *who)
 {
 	u64 now = bpf_ktime_get_ns(), stolen = cpu->own.steal.ns, before = cpu->own.irq.ns, net;
@@ -250,9 +250,9 @@ int BPF_PROG(softirq_exit, unsigned int number)
 	return ran(cpu, now);
 }
 
-/* Fires after one handler of an NMI. An NMI inside an interrupt is part of the interrupt. An NMI
- * may come in the middle of any other program. So this one writes nothing that they write, and
- * names nobody. */
+/* Fires after each handler of an NMI. An NMI inside an interrupt is part of the interrupt. An NMI
+ * may interrupt any other program. So this program does not write fields that other programs write,
+ * and names no culprit. */
 SEC("tp_btf/nmi_handler")
 int BPF_PROG(nmi_handler, void *handler, __s64 delta_ns)
 {
@@ -282,8 +282,8 @@ static __always_inline u64 kernel_waited(struct task_struct *task)
 	return bpf_core_field_exists(task->sched_info.run_delay) ? task->sched_info.run_delay : 0;
 }
 
-/* Ends the wait of a thread that waited for another CPU than the one on which it is: its move was
- * missed. */
+/* Ends the wait of a thread that waited for another CPU than the one on which it is now. Its move
+ * was missed. */
 static __always_inline void strays(struct family_thread *thread, u32 here, u64 now)
 {
 	struct vmnoise_source nobody = {};
@@ -347,7 +347,7 @@ static __always_inline int task_switch(bool preempt, struct task_struct *prev,
 
 #include "sched_switch.bpf.h"
 
-/* Handles a wake-up, under the lock of the queue on which the task is put. */
+/* Handles a wake-up. The scheduler holds the lock of the queue on which the task is put. */
 static __always_inline int wakes(struct task_struct *task)
 {
 	struct family_thread *thread = member(task);
@@ -378,7 +378,8 @@ int BPF_PROG(sched_wakeup_new, struct task_struct *task)
 	return wakes(task);
 }
 
-/* Fires before the task moves, under the lock of the queue that it leaves (set_task_cpu). */
+/* Fires before the task moves. The scheduler holds the lock of the queue that the task leaves
+ * (set_task_cpu). */
 SEC("tp_btf/sched_migrate_task")
 int BPF_PROG(sched_migrate_task, struct task_struct *task, int to_cpu)
 {
@@ -414,7 +415,7 @@ int BPF_PROG(sched_process_fork, struct task_struct *parent, struct task_struct 
 	return 0;
 }
 
-/* Notes the current thread, which next starts the command. */
+/* Stores the current thread as the one that next starts the command. */
 SEC("raw_tp")
 int will_start(void *ctx)
 {
@@ -438,7 +439,7 @@ int find_members(struct bpf_iter__task *ctx)
 	found.tgid = task->tgid;
 	found.books = thread->books;
 	found.books.wall = minus(thread->since, thread->first);
-	/* The time since its last event is not counted yet. */
+	/* The time since the thread's last event is not counted yet. */
 	under_way = thread->state == FAMILY_ASLEEP ? 0 : minus(bpf_ktime_get_ns(), thread->since);
 	found.books.unseen += under_way;
 	found.books.wall += under_way;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* The handler of each event, for the threads of a command. All values are arguments, also the time
- * and the steal clock. A thread's times are written in the order of its own events, which the locks
- * of run queues ensure. */
+/* The handlers of all events for the threads of a command. All values are arguments, including the
+ * time and the steal clock. A thread's times are written in the order of its own events, which the
+ * locks of run queues ensure. */
 #ifndef VMNOISE_FAMILY_HANDLERS_BPF_H
 #define VMNOISE_FAMILY_HANDLERS_BPF_H
 
@@ -16,7 +16,7 @@ struct family_event {
 	u32 padding;
 };
 
-/* Notes what has been taken so far from the threads that run on this CPU. */
+/* Stores the time that has been taken so far from the threads that run on this CPU. */
 static __always_inline void note_taken(struct family_taken *taken, const struct family_cpu *cpu)
 {
 	taken->steal = cpu->own.steal.ns;
@@ -25,7 +25,7 @@ static __always_inline void note_taken(struct family_taken *taken, const struct 
 	taken->nmi = cpu->nmi;
 }
 
-/* Moves a part from `left` to `book`, but no more than is left. */
+/* Moves the increase from `before` to `after` from `left` to `book`, but at most all of `left`. */
 static __always_inline void cut(u64 *left, u64 *book, u64 before, u64 after)
 {
 	u64 part = minus(after, before);
@@ -47,7 +47,7 @@ static __always_inline void lengthens(struct family_longest *longest, u64 ns, u6
 }
 
 /* Notes that others had this CPU from `begin` to `now`. This time continues the last piece if that
- * piece ended at most FAMILY_BREATH before `begin`. Otherwise a new piece begins. */
+ * piece ended at most FAMILY_BREATH before `begin`. Otherwise it begins a new piece. */
 static __always_inline void piece_ends(struct family_cpu *cpu, u64 begin, u64 now)
 {
 	if (begin > cpu->piece_until + FAMILY_BREATH)
@@ -60,7 +60,7 @@ static __always_inline void piece_ends(struct family_cpu *cpu, u64 begin, u64 no
 		cpu->longest_piece = cpu->piece;
 }
 
-/* Returns the length of the piece that a wait from now on continues; 0: none. */
+/* Returns the length of the piece that a wait continues if it begins now; 0 if there is none. */
 static __always_inline u64 piece_before(const struct family_cpu *cpu, u64 now)
 {
 	return now > cpu->piece_until + FAMILY_BREATH ? 0 : cpu->piece;
@@ -95,7 +95,7 @@ static __always_inline void family_softirq_exit(struct family_cpu *cpu, u64 now,
 		piece_ends(cpu, begin, now);
 }
 
-/* Counts the time until now for a thread that neither runs nor waits. */
+/* Adds the time until now to the state of a thread that neither runs nor waits. */
 static __always_inline void book(struct family_thread *thread, u64 now)
 {
 	u64 passed;
@@ -113,7 +113,7 @@ static __always_inline void book(struct family_thread *thread, u64 now)
 		thread->since = now;
 }
 
-/* Counts the time until now for a thread that ran. */
+/* Adds the time until now to the running time of a thread. */
 static __always_inline void book_running(struct family_thread *thread, struct family_cpu *cpu,
 					 u64 now)
 {
@@ -142,7 +142,7 @@ static __always_inline u64 stops_waiting(struct family_thread *thread, struct fa
 	return now;
 }
 
-/* Begins a thread's wait for this CPU. It has done something else until now. */
+/* Begins a thread's wait for this CPU. The thread was in another state until now. */
 static __always_inline void starts_waiting(struct family_thread *thread, struct family_cpu *cpu,
 					   u32 number, u64 now, u64 steal, u64 throttles)
 {
@@ -151,7 +151,7 @@ static __always_inline void starts_waiting(struct family_thread *thread, struct 
 
 	now = bring(cpu, now > thread->since ? now : thread->since, steal);
 	if (waits) {
-		/* The clocks of the two CPUs differ by this moment. */
+		/* The clocks of the two CPUs differ by this time. */
 		thread->books.waited += now - thread->since;
 		cpu->unnamed_waits += now - thread->since;
 	} else {
@@ -163,7 +163,7 @@ static __always_inline void starts_waiting(struct family_thread *thread, struct 
 	give_lock(cpu, held);
 }
 
-/* Notes that a thread is woken, or begins. */
+/* Handles the wake-up or the creation of a thread. */
 static __always_inline void family_wakes(struct family_thread *thread, struct family_cpu *there,
 					 const struct family_event *it, bool is_on_cpu,
 					 bool is_throttled, u64 throttles)
@@ -173,7 +173,7 @@ static __always_inline void family_wakes(struct family_thread *thread, struct fa
 	if (thread->state == FAMILY_RUNNING) {
 		if (is_on_cpu)
 			return;
-		/* It left unseen. */
+		/* The thread left its CPU without an event. */
 		thread->state = FAMILY_UNSEEN;
 		there->unpaired++;
 	}
@@ -187,7 +187,7 @@ static __always_inline void family_wakes(struct family_thread *thread, struct fa
 	starts_waiting(thread, there, it->number, it->now, it->steal, throttles);
 }
 
-/* Notes that a waiting thread is moved from one CPU to another. */
+/* Handles the move of a waiting thread from one CPU to another. */
 static __always_inline void family_moves(struct family_thread *thread, struct family_cpu *from,
 					 u64 from_steal, struct family_cpu *to,
 					 const struct family_event *it, u64 throttles)
@@ -198,7 +198,7 @@ static __always_inline void family_moves(struct family_thread *thread, struct fa
 	starts_waiting(thread, to, it->number, it->now, it->steal, throttles);
 }
 
-/* Notes that a thread of the family leaves its CPU. The caller sets the new state. */
+/* Handles that a thread of the family leaves its CPU. The caller sets the new state. */
 static __always_inline void leaves(struct family_thread *thread, struct family_cpu *cpu, u32 number,
 				   u64 now, u64 throttles)
 {
@@ -210,7 +210,7 @@ static __always_inline void leaves(struct family_thread *thread, struct family_c
 		thread->piece = piece_before(cpu, now);
 		return;
 	}
-	/* It came unseen, at an unknown time. */
+	/* The thread came to the CPU without an event, at an unknown time. */
 	if (thread->state == FAMILY_WAITING && thread->cpu == number) {
 		wait_ended_unseen(thread, cpu, now, throttles);
 		lengthens(&cpu->longest[FAMILY_WAIT], thread->lost, thread->since, &nobody);
@@ -223,7 +223,7 @@ static __always_inline void leaves(struct family_thread *thread, struct family_c
 	thread->piece = 0;
 }
 
-/* Notes that a thread of the family gets this CPU. */
+/* Handles that a thread of the family gets this CPU. */
 static __always_inline void comes(struct family_thread *thread, struct family_cpu *cpu, u32 number,
 				  u64 now, u64 steal, u64 throttles,
 				  const struct vmnoise_source *before)
@@ -233,7 +233,7 @@ static __always_inline void comes(struct family_thread *thread, struct family_cp
 		lengthens(&cpu->longest[FAMILY_WAIT], thread->lost, now, before);
 		wait_was(thread, cpu, now);
 	} else if (thread->state != FAMILY_THROTTLED) {
-		/* It left, or was woken, unseen. */
+		/* The thread left its CPU, or was woken, without an event. */
 		cpu->unpaired += !!thread->first;
 		thread->state = FAMILY_UNSEEN;
 		book(thread, now);
@@ -257,21 +257,22 @@ struct family_switch {
 	u64 prev; /* addresses of tasks */
 	u64 next;
 	bool prev_is_idle;
-	bool prev_sleeps; /* by its own wish, or for good */
+	bool prev_sleeps; /* the task sleeps, or has ended */
 	bool prev_is_throttled;
-	u64 prev_throttles; /* how long its groups have been throttled so far */
+	u64 prev_throttles; /* total throttled time of its groups so far */
 	u64 next_throttles;
 };
 
-/* Returns whether a switch on this CPU matters to the family: one of its threads is here, or waits,
- * or has waited in the turn that ends before it was moved. */
+/* Returns whether a switch on this CPU matters to the family. This is the case if a thread of the
+ * family is here or waits. It is also the case if a thread waited in the turn that ends now, and
+ * was then moved. */
 static __always_inline bool is_for_family(const struct family_cpu *cpu, bool has_member)
 {
 	return has_member || cpu->waiting || cpu->is_own || cpu->turn_waits;
 }
 
-/* Handles a switch. Returns the waiting time for which `before` is blamed, the task that leaves.
- * `prev` or `next` is 0 if that task is not of the family. */
+/* Handles a switch. Returns the waiting time for which `before`, the task that leaves, is blamed.
+ * `prev` or `next` is 0 if the task does not belong to the family. */
 static __always_inline u64 family_switch(struct family_cpu *cpu, const struct family_event *it,
 					 const struct family_switch *what,
 					 struct family_thread *prev, struct family_thread *next,
@@ -306,21 +307,22 @@ static __always_inline u64 family_switch(struct family_cpu *cpu, const struct fa
 	return blamed;
 }
 
-/* Returns how much longer a thread waited by the kernel's accounting than by events. This is
- * computed for each thread alone, so that too much in one hides nothing of another. */
+/* Returns by how much the waiting time of the kernel's accounting exceeds that of the events. This
+ * is computed for each thread alone, so that an excess of one thread does not hide a lack of
+ * another thread. */
 static __always_inline u64 unshown(const struct family_books *books)
 {
 	return minus(books->kernel_waited, books->waited + books->waited_own + books->throttled);
 }
 
-/* Returns the time that others took from a thread. */
+/* Returns the time that others took from a thread, in ns. */
 static __always_inline u64 taken_of(const struct family_books *books)
 {
 	return books->irq + books->softirq + books->nmi + books->steal + books->waited +
 	       books->throttled;
 }
 
-/* Notes that a thread has ended. No event of it comes any more. */
+/* Handles the end of a thread. The thread has no later events. */
 static __always_inline void family_ends(struct family_thread *thread, struct family_cpu *cpu,
 					u64 kernel_ran, u64 kernel_waited)
 {

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* Test only: a raw_tp program that calls the handlers of a family. Its context is one event, with
- * the time and the steal clock. Threads are in an array here, by a number of the test. */
+/* Test only: a raw_tp program that calls the handlers of a family. Its context is one event,
+ * with the time and the steal clock. Threads are in an array, indexed by numbers that the test
+ * chooses. */
 #include "kernel.bpf.h"
 #include <bpf/bpf_helpers.h>
 #include "family.h"
@@ -15,7 +16,7 @@ struct {
 	__type(value, struct family_cpu);
 } cpus SEC(".maps");
 
-/* Number 0 is no thread of the family. */
+/* Threads of the family by number. Number 0 is not used. */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(max_entries, 16);
@@ -39,7 +40,7 @@ struct happened {
 	u64 next;
 	u64 flags;
 	u64 to;
-	u64 to_steal; /* the steal clock of this CPU */
+	u64 to_steal; /* steal clock of the CPU `to` */
 };
 
 enum { SLEEPS = 1, THROTTLED = 2, ON_CPU = 4, DIES = 8 };

@@ -1,16 +1,17 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* Finds who had a CPU while threads of the family waited for it. No single wait is kept. A CPU sums
- * how long all threads together have waited in the current turn. At the end of the turn, the sum
- * goes to the task that had the CPU. So a thousand waiting threads cost no more than one.
+/* Attributes waiting time of the family to the tasks that had the CPU. Single waits are not stored.
+ * A CPU adds up how long all threads together have waited in the current turn. At the end of the
+ * turn, the sum is attributed to the task that had the CPU. So a thousand waiting threads cost no
+ * more than one.
  *
- * At each of these events the scheduler holds the lock of the CPU's run queue, with one exception:
- * when a waiting thread is moved to the CPU, it holds the lock of the queue that the thread leaves.
- */
+ * At each of these events the scheduler holds the lock of the CPU's run queue, with one
+ * exception. When a waiting thread is moved to the CPU, it holds the lock of the queue that the
+ * thread leaves. */
 #ifndef VMNOISE_FAMILY_WAITS_BPF_H
 #define VMNOISE_FAMILY_WAITS_BPF_H
 
-/* Takes the lock of a CPU's counts. Returns whether it has it. Not static, so that the verifier
- * checks the loop once. */
+/* Tries to take the lock of a CPU's counts. Returns whether this succeeded. The function is not
+ * static, so that the verifier checks the loop once. */
 __noinline int take_lock(struct family_cpu *cpu)
 {
 	u32 i;
@@ -24,9 +25,9 @@ __noinline int take_lock(struct family_cpu *cpu)
 	return 0;
 }
 
-/* Releases the lock, if it is held. Interrupts are off, so the holder of the lock continues, unless
- * a hypervisor takes its CPU. Then this CPU's counts are written without the lock. This is counted,
- * and nobody knows how large the error is. */
+/* Releases the lock, if it is held. Interrupts are off, so the holder of the lock usually continues
+ * soon. If a hypervisor takes the holder's CPU, the counts are written without the lock. This is
+ * counted, and the size of the error is unknown. */
 static __always_inline void give_lock(struct family_cpu *cpu, int is_held)
 {
 	barrier();
@@ -34,10 +35,10 @@ static __always_inline void give_lock(struct family_cpu *cpu, int is_held)
 		*(volatile u32 *)&cpu->lock = 0;
 }
 
-/* Counts a CPU's time up to now, and returns the instant up to which it is counted. This instant
- * never goes back, because the clocks of two CPUs may differ by a moment. Steal time that is seen
- * late counts in the time since the last instant, as far as it fits. In a turn of the family, the
- * thread that runs loses it. */
+/* Counts a CPU's time up to now, and returns the instant up to which time is counted. The clocks of
+ * two CPUs may differ slightly, so an earlier instant is ignored. Steal time that is seen late
+ * counts in the time since the last instant, at most all of it. In a turn of the family, steal time
+ * counts only for the thread that runs. */
 static __always_inline u64 bring(struct family_cpu *cpu, u64 now, u64 steal)
 {
 	u64 passed, stolen;
@@ -60,13 +61,13 @@ static __always_inline u64 bring(struct family_cpu *cpu, u64 now, u64 steal)
 	return now;
 }
 
-/* Returns how long the family has had this CPU. */
+/* Returns how long threads of the family have had this CPU, in ns. */
 static __always_inline u64 own_ran(const struct family_cpu *cpu, u64 now)
 {
 	return cpu->own_ran + (cpu->is_own ? minus(now, cpu->turn_since) : 0);
 }
 
-/* Begins a thread's wait for this CPU at `now`, which is `until` of this CPU. */
+/* Begins a thread's wait for this CPU at `now`, which must equal `until` of this CPU. */
 static __always_inline void wait_begins(struct family_thread *thread, struct family_cpu *cpu,
 					u32 number, u64 now, u64 throttles)
 {
@@ -75,13 +76,13 @@ static __always_inline void wait_begins(struct family_thread *thread, struct fam
 	thread->since = now;
 	thread->throttles = throttles;
 	thread->own_before = own_ran(cpu, now);
-	/* Atomic, because the lock may not be held. A lost update would blame every later task on
-	 * this CPU. */
+	/* The addition is atomic, because the lock may not be held. A lost addition would blame
+	 * every later task on this CPU. */
 	__sync_fetch_and_add(&cpu->waiting, 1);
 }
 
-/* Ends a wait. If a quota kept the thread from running meanwhile, the throttled time of its groups
- * has grown. */
+/* Ends a wait. If a quota kept the thread from running during the wait, the throttled time of its
+ * groups has increased. */
 static __always_inline void wait_ends(struct family_thread *thread, struct family_cpu *cpu, u64 now,
 				      u64 throttles)
 {
@@ -100,8 +101,9 @@ static __always_inline void wait_ends(struct family_thread *thread, struct famil
 		__sync_fetch_and_add(&cpu->waiting, -1);
 }
 
-/* Ends the wait of a thread that came unseen. It waited until this turn began, and has run in a
- * part of the turn. The time in this turn that counted as its wait belongs to nobody. */
+/* Ends the wait of a thread that came to the CPU without an event. The thread waited until this
+ * turn began, and has run in a part of the turn. The time in this turn that was counted as waiting
+ * is removed. */
 static __always_inline void wait_ended_unseen(struct family_thread *thread, struct family_cpu *cpu,
 					      u64 now, u64 throttles)
 {
@@ -112,8 +114,8 @@ static __always_inline void wait_ended_unseen(struct family_thread *thread, stru
 	cpu->unpaired++;
 }
 
-/* Ends the current turn. Returns the waiting time for which its task is blamed: 0 if no task is, or
- * if the task is of the family. */
+/* Ends the current turn. Returns the waiting time for which its task is blamed. It is 0 if the task
+ * is unknown, idle or in the family. */
 static __always_inline u64 turn_ends(struct family_cpu *cpu, u64 now, bool is_seen, bool is_idle)
 {
 	u64 waits = cpu->turn_waits;

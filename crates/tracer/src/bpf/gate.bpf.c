@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* The programs of the gate at the tracepoints. They stay attached for days, so each of them leaves
- * a task that is no vCPU after a few loads. The walk over all tasks stores a vCPU's place with its
- * thread. A task with which nothing is stored has no bpf_storage. */
+/* The programs of the gate, which are attached to tracepoints for days. Each of them needs only a
+ * few loads for a task that is not a vCPU. The walk over all tasks stores a vCPU's index in the
+ * task storage of its thread. A task without task storage has no bpf_storage. */
 #include "kernel.bpf.h"
 #include <bpf/bpf_helpers.h>
 #include <bpf/bpf_core_read.h>
@@ -12,7 +12,7 @@
 
 char LICENSE[] SEC("license") = "Dual BSD/GPL";
 
-/* The place of each vCPU, stored with its thread. */
+/* Index of each vCPU, in the task storage of its thread. */
 struct {
 	__uint(type, BPF_MAP_TYPE_TASK_STORAGE);
 	__uint(map_flags, BPF_F_NO_PREALLOC);
@@ -26,13 +26,13 @@ struct {
 	__type(value, u32);
 } free_places SEC(".maps");
 
-/* Makes the object describe this type. Nobody reads or writes it. */
+/* Makes this type part of the object's BTF. The variable itself is not used. */
 struct gate_found wire_found;
 
-/* Number of ids that were given. */
+/* Number of ids that were given so far. */
 u32 ids;
 
-/* Returns the place of the vCPU, or 0 if the task is no vCPU. */
+/* Returns the index of the vCPU; 0 if the task is not a vCPU. */
 static __always_inline u32 place_of(struct task_struct *task)
 {
 	u32 *place;
@@ -62,7 +62,7 @@ static __always_inline void book_switch(struct gate_cpu *here, u32 cpu, bool pre
 	now = bpf_ktime_get_ns();
 	vcpu = gate_vcpu(leaves);
 	if (here->waiting) {
-		/* Unknown tasks had a part of this turn. */
+		/* If a task came without an event, unknown tasks had a part of this turn. */
 		if (!came_unseen)
 			who_is(&who, prev, vcpu);
 		turn_ends(here, cpu, now, &who, came_unseen ? ~0 : prev->pid,
@@ -107,8 +107,8 @@ static __always_inline int task_switch(bool preempt, struct task_struct *prev,
 
 #include "sched_switch.bpf.h"
 
-/* Fires under the lock of the queue on which the task is put (ttwu_do_activate of
- * kernel/sched/core.c). */
+/* Fires while the scheduler holds the lock of the queue on which the task is put (ttwu_do_activate
+ * of kernel/sched/core.c). */
 SEC("tp_btf/sched_wakeup")
 int BPF_PROG(sched_wakeup, struct task_struct *task)
 {
@@ -122,7 +122,8 @@ int BPF_PROG(sched_wakeup, struct task_struct *task)
 	return 0;
 }
 
-/* Fires before the task moves, under the lock of the queue that it leaves (set_task_cpu). */
+/* Fires before the task moves. The scheduler holds the lock of the queue that the task leaves
+ * (set_task_cpu). */
 SEC("tp_btf/sched_migrate_task")
 int BPF_PROG(sched_migrate_task, struct task_struct *task, int to_cpu)
 {
@@ -154,7 +155,7 @@ int BPF_PROG(sched_migrate_task, struct task_struct *task, int to_cpu)
 	return 0;
 }
 
-/* Confirms the state of a vCPU. Reads in the order that gate_confirms requires. */
+/* Confirms the state of a vCPU. The values are read in the order that gate_confirms requires. */
 static __always_inline void confirm(struct gate_vcpu *vcpu, struct task_struct *task)
 {
 	u64 now = bpf_ktime_get_ns();
@@ -165,8 +166,8 @@ static __always_inline void confirm(struct gate_vcpu *vcpu, struct task_struct *
 	gate_confirms(vcpu, now, has_cpu, is_ready, switches_of(task));
 }
 
-/* Finds the vCPUs in one walk over all tasks: those that have a place, and those that run and now
- * get one. */
+/* Reports the vCPUs in a walk over all tasks. These are the vCPUs that have an index, and threads
+ * that run a vCPU, which get an index now. */
 SEC("iter/task")
 int find_vcpus(struct bpf_iter__task *ctx)
 {
@@ -192,7 +193,7 @@ int find_vcpus(struct bpf_iter__task *ctx)
 		if (vcpu)
 			gate_begins(vcpu, __sync_fetch_and_add(&ids, 1) + 1, found.tgid,
 				    bpf_ktime_get_ns(), switches_of(task), is_on_cpu(task));
-		/* From now on events find the vCPU. */
+		/* From now on, the programs at events find the vCPU. */
 		place = bpf_task_storage_get(&places, task, &found.place,
 					     BPF_LOCAL_STORAGE_GET_F_CREATE);
 		if (!place) {
@@ -207,9 +208,9 @@ int find_vcpus(struct bpf_iter__task *ctx)
 	return 0;
 }
 
-/* Confirms the states of the vCPUs that have a place, in a walk over all tasks. This program gives
- * no vCPU a place, because a new place must be reported with the vCPU's number, and only find_vcpus
- * reports to user space. */
+/* Confirms the states of the vCPUs that have an index, in a walk over all tasks. This program gives
+ * no indexes, because a new index must be reported with the vCPU's number. Only find_vcpus reports
+ * to user space. */
 SEC("iter/task")
 int confirm_vcpus(struct bpf_iter__task *ctx)
 {

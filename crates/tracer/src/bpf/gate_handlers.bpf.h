@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* Counts for the gate at each event. All values of an event are arguments, also the time.
+/* The handlers of the gate's events. All values of an event are arguments, including the time.
  *
- * Who writes where: a CPU's turns are written under the lock of its run queue. The scheduler holds
- * this lock at each of these events (in a migration: the lock of the queue that the task leaves). A
+ * Locking: a CPU's turns are written under the lock of its run queue. The scheduler holds this lock
+ * at each of these events. In a migration, it holds the lock of the queue that the task leaves. A
  * vCPU's counts are written in the order of its own events, which the same locks ensure. `waiting`
- * is raised before the clock is read, so each turn that ends later is stored. */
+ * is increased before the clock is read, so each turn that ends later is stored. */
 #ifndef VMNOISE_GATE_HANDLERS_BPF_H
 #define VMNOISE_GATE_HANDLERS_BPF_H
 
@@ -18,7 +18,7 @@ struct {
 	__type(value, struct gate_cpu);
 } gate_cpus SEC(".maps");
 
-/* Place 0 belongs to no vCPU. */
+/* vCPUs by index. Index 0 is not used. */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(max_entries, 8);
@@ -27,7 +27,7 @@ struct {
 	__type(value, struct gate_vcpu);
 } gate_vcpus SEC(".maps");
 
-/* A ring of pieces for each CPU, which only this CPU writes. */
+/* A ring of pieces for each CPU. Only this CPU writes its ring. */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(max_entries, 8);
@@ -61,8 +61,8 @@ static __always_inline void end_writing(struct gate_vcpu *vcpu)
 }
 
 /* Counts the time until now in the old state, and begins a new state. The clocks of two CPUs may
- * differ by a moment. The old state does not end before its last confirmation, because user space
- * may have exported its time until then. */
+ * differ slightly. The old state does not end before its last confirmation, because user space may
+ * have exported its time until then. */
 static __always_inline void becomes(struct gate_vcpu *vcpu, u32 state, u64 now)
 {
 	if (!vcpu->first)
@@ -76,8 +76,8 @@ static __always_inline void becomes(struct gate_vcpu *vcpu, u32 state, u64 now)
 	vcpu->state = state;
 }
 
-/* Handles a missed event: the vCPU's state is known until its last confirmation, and unseen from
- * then on. A current wait becomes unseen from `since` on. */
+/* Handles a missed event. The vCPU's state is known until its last confirmation, and unseen
+ * afterwards. A current wait becomes unseen from `since` on. */
 static __always_inline void forget_unconfirmed(struct gate_vcpu *vcpu)
 {
 	if (vcpu->state != GATE_WAITING && vcpu->confirmed > vcpu->since)
@@ -91,8 +91,8 @@ static __always_inline bool is_the_same(const struct gate_who *one, const struct
 	       one->cgroup == other->cgroup && one->vcpu == other->vcpu && one->tgid == other->tgid;
 }
 
-/* Returns the rest of a culprit's score in this second. For an earlier second, this is all of it.
- */
+/* Returns the culprit's score, reduced for the time until `second`. For an earlier second, returns
+ * the whole score. */
 static __always_inline u64 score_in(const struct gate_culprit *culprit, u64 second)
 {
 	u64 seconds;
@@ -103,11 +103,12 @@ static __always_inline u64 score_in(const struct gate_culprit *culprit, u64 seco
 	return seconds < 64 ? culprit->score >> seconds : 0;
 }
 
-/* Blames a turn. If there is no room, the culprit with the least recent time loses its name: who
- * had most for hours may not be who has most now. The new culprit inherits the score. So several
- * that come in turns do not push each other out for ever (Metwally and others, Efficient
- * computation of frequent and top-k elements in data streams, 2005). Everyone with more than an
- * eighth has a place. Not static, so that the verifier checks it once, and not for each turn. */
+/* Blames the task of a turn. If there is no room, the culprit with the least recent time loses its
+ * name. A culprit with much time in the past may have little time now. The new culprit inherits the
+ * score. So several culprits that come in turns do not replace each other for ever (Metwally and
+ * others, Efficient computation of frequent and top-k elements in data streams, 2005). Every
+ * culprit with more than an eighth of the time has an entry. The function is not static, so that
+ * the verifier checks it once, and not for each turn. */
 __noinline int blame(struct gate_vcpu *vcpu, const struct gate_turn *turn, u64 ns)
 {
 	u64 second, score, least_score = ~0ULL;
@@ -118,7 +119,7 @@ __noinline int blame(struct gate_vcpu *vcpu, const struct gate_turn *turn, u64 n
 	if (!vcpu || !turn)
 		return 0;
 	least = &vcpu->culprits[0];
-	/* 2^30 ns, about one second. */
+	/* The unit is 2^30 ns, about one second. */
 	second = turn->until >> 30;
 	who = turn->who;
 	if (who.tgid != vcpu->tgid)
@@ -147,7 +148,8 @@ __noinline int blame(struct gate_vcpu *vcpu, const struct gate_turn *turn, u64 n
 	return 0;
 }
 
-/* Returns the next piece that this CPU writes. end_piece then counts it. */
+/* Returns the entry for the next piece that this CPU writes. end_piece counts the piece after it is
+ * written. */
 static __always_inline struct gate_piece *begin_piece(struct gate_cpu *here, u32 cpu)
 {
 	u32 index = cpu * settings.pieces_each + (here->pieces & (settings.pieces_each - 1));
@@ -161,7 +163,7 @@ static __always_inline void end_piece(struct gate_cpu *here)
 	here->pieces++;
 }
 
-/* Stores a piece of the vCPU's lost time. `turn` is 0 if no task ran. */
+/* Stores a piece of the vCPU's lost time. `turn` is 0 if no task had the CPU. */
 __noinline int tell(struct gate_vcpu *vcpu, const struct gate_turn *turn, u64 from, u64 until,
 		    u32 lost)
 {
@@ -187,8 +189,8 @@ __noinline int tell(struct gate_vcpu *vcpu, const struct gate_turn *turn, u64 fr
 	return 0;
 }
 
-/* Stores a turn that is about to be overwritten, though some vCPU has waited since before it: for
- * longer than the kept turns reach back. */
+/* Stores a turn that is about to be overwritten. Some vCPU has waited since before this turn, which
+ * is longer than the kept turns reach back. */
 __noinline int tell_turn(const struct gate_turn *turn, u64 from, u32 of_cpu)
 {
 	u32 cpu = bpf_get_smp_processor_id();
@@ -211,8 +213,8 @@ __noinline int tell_turn(const struct gate_turn *turn, u64 from, u32 of_cpu)
 	return 0;
 }
 
-/* Counts a part of a wait in which it is unknown who had the CPU. It is unsure if a limit may have
- * let that task in. */
+/* Counts a part of a wait in which it is unknown which task had the CPU. This part is unsure if a
+ * quota or limit may have let that task run. */
 static __always_inline void book_unknown(struct gate_vcpu *vcpu, u64 from, u64 until, bool told)
 {
 	bool is_free = vcpu->throttle == GATE_FREE && !vcpu->urgent;
@@ -225,8 +227,8 @@ static __always_inline void book_unknown(struct gate_vcpu *vcpu, u64 from, u64 u
 		tell(vcpu, 0, from, until, is_free ? GATE_LOST_UNKNOWN : GATE_LOST_UNSURE);
 }
 
-/* Counts a wait until now that ended on another CPU than the known one. When it moved there is
- * unknown, so no turn there is blamed. */
+/* Counts a wait until now that ended on another CPU than the known one. The time of the move is
+ * unknown, so no task is blamed. */
 static __always_inline void book_elsewhere(struct gate_vcpu *vcpu, u64 now, bool told)
 {
 	book_unknown(vcpu, vcpu->since, now, 0);
@@ -237,10 +239,10 @@ static __always_inline void book_elsewhere(struct gate_vcpu *vcpu, u64 now, bool
 /* Flags of book_turn. */
 enum { TURN_IS_TOLD = 1, TURN_CAME_MEANWHILE = 2 };
 
-/* Counts a part of a wait in which this turn had the CPU. If a real-time vCPU waits and a task
- * comes that is not real-time, the limit of real-time tasks let it in (sched_rt_runtime_us, or the
- * server for ordinary tasks since 6.12). Not static: before 6.8 the verifier rejects a loop whose
- * body ends in several places. */
+/* Counts a part of a wait in which the task of this turn had the CPU. If an ordinary task comes
+ * while a real-time vCPU waits, the limit of real-time tasks let it in (sched_rt_runtime_us, or the
+ * server for ordinary tasks since 6.12). The function is not static, because before 6.8 the
+ * verifier rejects a loop whose body ends in several places. */
 __noinline int book_turn(struct gate_vcpu *vcpu, const struct gate_turn *turn, u64 from, u64 until,
 			 u32 flags)
 {
@@ -273,8 +275,8 @@ __noinline int book_turn(struct gate_vcpu *vcpu, const struct gate_turn *turn, u
 	return 0;
 }
 
-/* Notes whether a quota kept the vCPU from running during its wait. The quota no longer does, or
- * the vCPU would not come, but the throttled time of its groups has grown. */
+/* Notes whether a quota kept the vCPU from running during its wait. The quota does not do so any
+ * more, because the vCPU comes now. But the throttled time of the vCPU's groups has increased. */
 static __always_inline void wait_ends(struct gate_vcpu *vcpu, u64 throttles)
 {
 	if (vcpu->throttle == GATE_FREE && vcpu->throttles != throttles)
@@ -282,15 +284,15 @@ static __always_inline void wait_ends(struct gate_vcpu *vcpu, u64 throttles)
 	vcpu->throttles = throttles;
 }
 
-/* Counts the vCPU's wait for this CPU, whose last turn ended now. A turn began where the one before
- * ended: while a vCPU waits, each turn is stored. */
+/* Counts the vCPU's wait for this CPU, whose last turn ended now. Each turn begins at the end of
+ * the turn before, because every turn is stored while a vCPU waits. */
 static __always_inline void book_wait(struct gate_vcpu *vcpu, struct gate_cpu *cpu, u64 now,
 				      bool told)
 {
 	u32 turns = cpu->turns, i;
 	u64 from = vcpu->since, until = cpu->turn[(turns - 1) % GATE_TURNS].until;
 
-	/* The end of the last turn was missed. */
+	/* The last turn ended before the wait, so its true end was missed. */
 	if (until < from)
 		until = from;
 	if (until < now)
@@ -315,7 +317,7 @@ static __always_inline void book_wait(struct gate_vcpu *vcpu, struct gate_cpu *c
 		book_unknown(vcpu, from, until, told);
 }
 
-/* Stores who had this CPU until now. */
+/* Stores the task that had this CPU until now. */
 static __always_inline void turn_ends(struct gate_cpu *cpu, u32 number, u64 now,
 				      const struct gate_who *who, u32 tid, bool ordinary)
 {
@@ -331,7 +333,7 @@ static __always_inline void turn_ends(struct gate_cpu *cpu, u32 number, u64 now,
 	cpu->turns++;
 }
 
-/* Begins a wait. `throttles` is how long its groups have been throttled so far. */
+/* Begins a wait. `throttles` is the total throttled time of the vCPU's groups so far. */
 static __always_inline void waits_for(struct gate_vcpu *vcpu, u32 cpu, bool preempted, bool urgent,
 				      bool throttled, u64 throttles)
 {
@@ -358,7 +360,7 @@ static __always_inline void one_less_waits(u32 number)
 		__sync_fetch_and_add(&cpu->waiting, -1);
 }
 
-/* Begins a vCPU that was found and has its place. No event of it comes earlier. */
+/* Begins the counts of a vCPU that was found and has its index. The vCPU has no earlier events. */
 static __always_inline void gate_begins(struct gate_vcpu *vcpu, u32 id, u32 tgid, u64 now,
 					u64 switches, bool has_cpu)
 {
@@ -370,10 +372,11 @@ static __always_inline void gate_begins(struct gate_vcpu *vcpu, u32 id, u32 tgid
 }
 
 /* Confirms the state of a vCPU that a walk found. The walk reads four values in this order: the
- * time; whether the thread has a CPU; whether it is on a run queue; and how often it has left a
- * CPU. If the last number is unchanged since the last seen switch, the thread has been in its state
- * until `now`. An event that is counted during these reads makes `since` later than `now`. Handlers
- * may run on other CPUs at the same time, so a walk writes only fields that no handler writes. */
+ * time; whether the thread has a CPU; whether the thread is on a run queue; and how often the
+ * thread has left a CPU. If the last number is the same as at the last seen switch, the thread has
+ * been in its state until `now`. An event that is counted during these reads makes `since` later
+ * than `now`. Handlers may run on other CPUs at the same time, so a walk writes only fields that no
+ * handler writes. */
 static __always_inline void gate_confirms(struct gate_vcpu *vcpu, u64 now, bool has_cpu,
 					  bool is_ready, u64 switches)
 {
@@ -385,14 +388,15 @@ static __always_inline void gate_confirms(struct gate_vcpu *vcpu, u64 now, bool 
 	vcpu->walked_switches = switches;
 }
 
-/* Notes that the vCPU leaves its CPU, to wait for it, to sleep, or for good. */
+/* Handles that the vCPU leaves its CPU. It may then wait for the CPU, sleep or have ended. */
 static __always_inline void gate_leaves(struct gate_vcpu *vcpu, struct gate_cpu *here, u32 cpu,
 					u64 now, u64 switches, u32 state, bool urgent,
 					bool throttled, u64 throttles)
 {
 	begin_writing(vcpu);
-	/* Events were missed: the vCPU came unseen, or left unseen and came back. Or a walk has
-	 * already read this departure, so that user space may have exported it as missed. */
+	/* Events were missed if the vCPU came without an event, or left without an event and came
+	 * back. The same applies if a walk has already read this departure, because user space may
+	 * have exported it as missed. */
 	if (vcpu->state != GATE_RUNNING || switches != vcpu->switches + 1 ||
 	    vcpu->walked_switches == switches) {
 		if (vcpu->state == GATE_WAITING)
@@ -409,7 +413,7 @@ static __always_inline void gate_leaves(struct gate_vcpu *vcpu, struct gate_cpu 
 	end_writing(vcpu);
 }
 
-/* Notes that the vCPU gets this CPU. If a vCPU waited, the CPU's last turn ended now. */
+/* Handles that the vCPU gets this CPU. If a vCPU waited, the CPU's last turn ends now. */
 static __always_inline void gate_comes(struct gate_vcpu *vcpu, struct gate_cpu *here, u32 cpu,
 				       u64 now, u64 switches, u64 throttles)
 {
@@ -419,7 +423,7 @@ static __always_inline void gate_comes(struct gate_vcpu *vcpu, struct gate_cpu *
 		bool told = vcpu->waited + waited >= settings.told_from;
 
 		wait_ends(vcpu, throttles);
-		/* Otherwise its move was missed. */
+		/* If the CPUs differ, the vCPU's move was missed. */
 		if (vcpu->waits_for == cpu)
 			book_wait(vcpu, here, now, told);
 		else
@@ -427,14 +431,14 @@ static __always_inline void gate_comes(struct gate_vcpu *vcpu, struct gate_cpu *
 		one_less_waits(vcpu->waits_for);
 		vcpu->counts[bucket_of(settings.bounds, vcpu->waited + waited)]++;
 	} else {
-		forget_unconfirmed(vcpu); /* it left, or was woken, unseen */
+		forget_unconfirmed(vcpu); /* it left its CPU, or was woken, without an event */
 	}
 	becomes(vcpu, GATE_RUNNING, now);
 	vcpu->switches = switches;
 	end_writing(vcpu);
 }
 
-/* Notes that the vCPU is woken, if it was asleep, and waits for this CPU. */
+/* Handles a wake-up. If the vCPU was asleep, it waits for this CPU from now on. */
 static __always_inline void gate_wakes(struct gate_vcpu *vcpu, struct gate_cpu *there, u32 cpu,
 				       u64 now, u64 switches, bool urgent, bool throttled,
 				       u64 throttles)
@@ -442,7 +446,7 @@ static __always_inline void gate_wakes(struct gate_vcpu *vcpu, struct gate_cpu *
 	if (vcpu->state == GATE_RUNNING || vcpu->state == GATE_WAITING)
 		return;
 	begin_writing(vcpu);
-	/* The vCPU was awake since its last seen switch, and those events were missed. */
+	/* The vCPU has been awake since its last seen switch, and these events were missed. */
 	if (switches != vcpu->switches)
 		forget_unconfirmed(vcpu);
 	if (vcpu->state == GATE_BLOCKED && now >= vcpu->since + settings.told_from)
@@ -453,8 +457,9 @@ static __always_inline void gate_wakes(struct gate_vcpu *vcpu, struct gate_cpu *
 	end_writing(vcpu);
 }
 
-/* Notes that the vCPU waits for another CPU from now on. `runs` has the CPU that it leaves. `from`
- * is 0 if the vCPU waited for another CPU than this. `waiting` of the new CPU is already raised. */
+/* Handles that the vCPU waits for another CPU from now on. The task `runs` has the CPU that the
+ * vCPU leaves. `from` is 0 if the vCPU waited for a third CPU. `waiting` of the new CPU is already
+ * increased. */
 static __always_inline void gate_moves(struct gate_vcpu *vcpu, struct gate_cpu *from, u32 to_cpu,
 				       u64 now, const struct gate_who *runs, u32 runs_tid,
 				       bool runs_ordinary, u64 throttles)
@@ -466,7 +471,7 @@ static __always_inline void gate_moves(struct gate_vcpu *vcpu, struct gate_cpu *
 		turn_ends(from, from_cpu, now, runs, runs_tid, runs_ordinary);
 	begin_writing(vcpu);
 	wait_ends(vcpu, throttles);
-	/* How long the wait will be is not known yet, so each part is reported. */
+	/* The final length of the wait is not known yet, so each part is reported. */
 	if (from)
 		book_wait(vcpu, from, now, 1);
 	else

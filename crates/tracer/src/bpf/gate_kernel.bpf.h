@@ -1,18 +1,19 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* Facts that the gate reads from a task and from KVM, in addition to the arguments of its
- * tracepoints. */
+/* Facts that the gate reads from a task and from KVM. The tracepoints do not have them as
+ * arguments. */
 #ifndef VMNOISE_GATE_KERNEL_BPF_H
 #define VMNOISE_GATE_KERNEL_BPF_H
 
 /* include/uapi/linux/sched.h */
 enum { SCHED_FIFO = 1, SCHED_RR = 2 };
 
-/* MAX_RT_PRIO of include/linux/sched/prio.h: tasks below it are real-time, or have a deadline. */
+/* MAX_RT_PRIO of include/linux/sched/prio.h. Tasks with a smaller value are real-time tasks, or
+ * have a deadline. */
 #define FIRST_ORDINARY 100
 /* include/linux/sched.h */
 enum { PF_KTHREAD = 0x00200000 };
 
-/* Number of groups above a vCPU's that are read. libvirt puts a vCPU into the sixth. */
+/* Largest number of groups above a vCPU that are read. libvirt puts a vCPU at the sixth level. */
 #define GROUPS 8
 
 #pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
@@ -34,16 +35,16 @@ struct kvm_vcpu {
 
 #pragma clang attribute pop
 
-/* Returns whether a thread has a vCPU loaded. KVM then keeps a notifier on the thread (vcpu_load of
- * virt/kvm/kvm_main.c), and nobody else does. Such a thread is in KVM_RUN, except for moments in
- * which a VMM sets registers. */
+/* Returns whether a thread has loaded a vCPU. KVM then has a notifier on the thread (vcpu_load of
+ * virt/kvm/kvm_main.c). No other code uses such notifiers. The thread is usually in KVM_RUN.
+ * Exceptions are short times in which a VMM sets registers. */
 static __always_inline bool is_in_kvm_run(struct task_struct *task)
 {
 	return bpf_core_field_exists(task->preempt_notifiers) && task->preempt_notifiers.first;
 }
 
-/* Returns the vCPU of a thread that is in KVM_RUN: the notifier is a part of it. Returns 0 if KVM's
- * types are unknown. */
+/* Returns the vCPU of a thread that is in KVM_RUN. The notifier is a part of the vCPU. Returns 0 if
+ * KVM's types are unknown. */
 static __always_inline struct kvm_vcpu *kvm_vcpu_of(struct task_struct *task)
 {
 	if (!bpf_core_type_exists(struct kvm_vcpu))
@@ -52,7 +53,8 @@ static __always_inline struct kvm_vcpu *kvm_vcpu_of(struct task_struct *task)
 	       bpf_core_field_offset(struct kvm_vcpu, preempt_notifier);
 }
 
-/* Returns whether a thread that has a vCPU loaded runs it: only KVM_RUN stores whose vCPU it is. */
+/* Returns whether a thread that has loaded a vCPU runs this vCPU. Only KVM_RUN stores the thread in
+ * the vCPU. */
 static __always_inline bool runs_vcpu(struct task_struct *task)
 {
 	struct kvm_vcpu *vcpu;
@@ -65,7 +67,7 @@ static __always_inline bool runs_vcpu(struct task_struct *task)
 	return (u64)BPF_CORE_READ(vcpu, pid) == (u64)task->thread_pid;
 }
 
-/* Returns the number of the vCPU that a thread runs, as its VMM numbered it; ~0: unknown. */
+/* Returns the VMM's number of the vCPU that a thread runs; ~0 if it is unknown. */
 static __always_inline u32 number_of(struct task_struct *task)
 {
 	struct kvm_vcpu *vcpu = kvm_vcpu_of(task);
@@ -75,8 +77,8 @@ static __always_inline u32 number_of(struct task_struct *task)
 	return BPF_CORE_READ(vcpu, vcpu_id);
 }
 
-/* Returns why a task that has gone to sleep did so. KVM waits in `wait` for the end of a halt, and
- * for nothing else (kvm_vcpu_block). */
+/* Returns why a task went to sleep. KVM uses `wait` only to wait for the end of a halt
+ * (kvm_vcpu_block). */
 static __always_inline u32 sleep_of(struct task_struct *task)
 {
 	struct kvm_vcpu *vcpu;
@@ -91,8 +93,8 @@ static __always_inline u32 sleep_of(struct task_struct *task)
 	return (u64)BPF_CORE_READ(vcpu, wait.task) == (u64)task ? GATE_HALTED : GATE_BLOCKED;
 }
 
-/* Returns whether a quota, or the limit of real-time tasks, keeps a runnable task from running.
- * Since 6.18 the task itself has this information; before, its queue has it. */
+/* Returns whether a quota or the limit of real-time tasks keeps a runnable task from running. Since
+ * 6.18 the task itself has this information. Before 6.18 its queue has it. */
 static __always_inline bool is_throttled(struct task_struct *task)
 {
 	if (!bpf_core_field_exists(task->se.cfs_rq))
@@ -106,16 +108,16 @@ static __always_inline bool is_throttled(struct task_struct *task)
 	       task->se.cfs_rq->throttle_count;
 }
 
-/* Returns whether a task runs after all real-time tasks, by its current priority. If it holds a
- * lock for which a real-time task waits, it has the priority of that task. */
+/* Returns whether a task runs only after all real-time tasks, by its current priority. A task that
+ * holds a lock for which a real-time task waits has the priority of the real-time task. */
 static __always_inline bool is_ordinary(struct task_struct *task)
 {
 	return task->prio >= FIRST_ORDINARY;
 }
 
-/* Returns the time for which its groups have been throttled so far, in total. This time grows when
- * a quota lets the task go (unthrottle_cfs_rq of kernel/sched/fair.c). Since 6.18 it is not needed
- * (0): the task itself shows that it is throttled, and is switched for it. */
+/* Returns the total time for which the task's groups have been throttled so far. This time
+ * increases when the throttling ends (unthrottle_cfs_rq of kernel/sched/fair.c). Returns 0 since
+ * 6.18: the task itself shows that it is throttled, and is switched out then. */
 static __always_inline u64 throttles_of(struct task_struct *task)
 {
 	struct task_group *group;
@@ -151,7 +153,8 @@ static __always_inline u32 cpu_of(struct task_struct *task)
 	return task->wake_cpu;
 }
 
-/* Clears what follows the end of a name. Before 5.17 this may be the rest of an older name. */
+/* Clears the bytes after the end of a name. Before 5.17, they may have the rest of an older
+ * name. */
 static __always_inline void end_name(unsigned long long name[2])
 {
 	u64 ends = (name[0] - 0x0101010101010101ULL) & ~name[0] & 0x8080808080808080ULL;
@@ -166,10 +169,10 @@ static __always_inline void end_name(unsigned long long name[2])
 		name[1] &= ((ends & -ends) >> 7) - 1;
 }
 
-/* Returns the process for which a task works. A kernel thread has no process, and works for the
- * process whose memory it uses. An example is the worker of vhost (vhost_worker of
- * drivers/vhost/vhost.c). Since 6.4 this worker is a thread of the VMM itself, except where the old
- * way is requested. */
+/* Returns the process for which a task works. A kernel thread is not part of a process, and works
+ * for the process whose memory it uses. An example is the worker of vhost (vhost_worker of
+ * drivers/vhost/vhost.c). Since 6.4 this worker is a thread of the VMM itself, unless the old way
+ * is requested. */
 static __always_inline u32 process_of(struct task_struct *task)
 {
 	struct mm_struct *mm;

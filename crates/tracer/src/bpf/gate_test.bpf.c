@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /* Test only: a raw_tp program that calls the gate's handlers with a stream of events from a map.
- * Each event has all its values, also the time. */
+ * All values of an event are in the map, including the time. */
 #include "kernel.bpf.h"
 #include <bpf/bpf_helpers.h>
 #include <bpf/bpf_core_read.h>
@@ -18,21 +18,22 @@ struct happened {
 	u64 what;
 	u64 cpu;
 	u64 now;
-	u64 vcpu; /* place of the vCPU that leaves, is woken or moves; 0 if it is no vCPU */
-	u64 tid;  /* the task that leaves, or runs on the CPU that is left */
+	u64 vcpu; /* index of the vCPU that leaves, is woken or moves; 0 if the task is not a vCPU
+		   */
+	u64 tid;  /* the task that leaves, or that runs on the CPU that the vCPU leaves */
 	u64 tgid;
-	u64 comm;  /* first letters of its name */
-	u64 next;  /* place of the vCPU that comes */
+	u64 comm;  /* first letters of the name of this task */
+	u64 next;  /* index of the vCPU that comes; 0 if the task is not a vCPU */
 	u64 state; /* new state of the vCPU that leaves */
 	u64 throttled;
-	u64 throttles; /* how long its groups have been throttled so far */
-	u64 ordinary;  /* the task `tid` is not real-time */
-	u64 urgent;    /* the vCPU is real-time */
-	u64 to;	       /* the CPU to which it moves, or the id that it gets */
+	u64 throttles; /* total throttled time of the groups so far */
+	u64 ordinary;  /* whether the task `tid` is not real-time */
+	u64 urgent;    /* whether the vCPU is real-time */
+	u64 to;	       /* the CPU to which the vCPU moves, or the id that it gets */
 	u64 left;      /* how often the thread of `vcpu` has left a CPU */
 	u64 came;      /* how often the thread of `next` has left a CPU */
-	u64 has_cpu;   /* the vCPU that begins or is confirmed has a CPU */
-	u64 is_ready;  /* the vCPU that is confirmed has a CPU, or is on a run queue */
+	u64 has_cpu;   /* whether the vCPU that begins or is confirmed has a CPU */
+	u64 is_ready;  /* whether the vCPU that is confirmed has a CPU or is on a run queue */
 };
 
 struct happenings {
@@ -47,7 +48,8 @@ struct {
 	__type(value, struct happenings);
 } stream SEC(".maps");
 
-/* Not static, so that the verifier checks it once, and not for each event. */
+/* Handles one event. The function is not static, so that the verifier checks it once, and not for
+ * each event. */
 __noinline int happens(struct happened *it)
 {
 	struct gate_cpu *here, *to;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* The handler of each event, as a function of plain values: no context, no clock, no current task.
- * Tests call the handlers with given streams, tracepoints call them with real events. */
+/* The handlers of all events, as functions of plain values: no context, no clock, no current task.
+ * Tests call the handlers with given streams, and programs at tracepoints call them with real
+ * events. */
 #ifndef VMNOISE_HANDLERS_BPF_H
 #define VMNOISE_HANDLERS_BPF_H
 
@@ -10,11 +11,11 @@ typedef struct vmnoise_cpu irq_cpu;
 typedef struct vmnoise_begin irq_begin;
 #include "irq_nesting.bpf.h"
 
-/* The same as in exits_host.bpf.h. */
+/* Same value as in exits_host.bpf.h. */
 #define ENTRY_NS 10000
 
-/* Judges earlier NMIs when the host next does something. If the guest ran between them and now,
- * they are not part of this exit. */
+/* Decides about earlier NMIs at the host's next work. If the guest ran after the NMIs, they are not
+ * part of this exit. */
 static __always_inline void look_back(struct vmnoise_cpu *state, struct vmnoise_moment now)
 {
 	if (now.mono_ns > state->nmi_until + ENTRY_NS)
@@ -22,8 +23,8 @@ static __always_inline void look_back(struct vmnoise_cpu *state, struct vmnoise_
 	state->nmi_until = 0;
 }
 
-/* Notes the first host work while the guest is entered. On SVM before 6.12, kvm_exit fires only
- * after the interrupt that caused the exit, so the exit starts here. */
+/* Notes the host's first work while the guest is entered. On SVM before 6.12, kvm_exit fires only
+ * after the interrupt that caused the exit. So the exit begins here. */
 static __always_inline void host_runs(struct vmnoise_cpu *state, struct vmnoise_moment now)
 {
 	if (!state->guest_entered)
@@ -62,8 +63,8 @@ static __always_inline void on_irq_exit(struct vmnoise_cpu *state, u32 cpu,
 	struct vmnoise_begin *begin;
 
 	before_expiry(state, now);
-	/* An end before the first begin: this interrupt began before tracing did. That is no loss.
-	 */
+	/* This end comes before the first begin, so the interrupt began before tracing did. This is
+	 * not a loss. */
 	if (!state->irq_seen)
 		return;
 	begin = irq_ended(state, id, origin);
@@ -97,9 +98,9 @@ static __always_inline void on_softirq_exit(struct vmnoise_cpu *state, u32 cpu,
 	state->softirq.start.mono_ns = 0;
 }
 
-/* The tracepoint fires after one handler of the NMI. delta_ns excludes the kernel's code around
- * this handler. The steal clock at the handler's begin is unknown, so the record has no steal time.
- */
+/* Handles an NMI. The tracepoint fires after one handler of the NMI. delta_ns excludes the kernel's
+ * code around this handler. The steal clock at the handler's begin is unknown, so the record has no
+ * steal time. */
 static __always_inline void on_nmi(struct vmnoise_cpu *state, u32 cpu, struct vmnoise_moment now,
 				   u64 delta_ns)
 {
@@ -115,8 +116,8 @@ static __always_inline void on_nmi(struct vmnoise_cpu *state, u32 cpu, struct vm
 	emit(state, cpu, VMNOISE_NMI, &start, now, &source);
 }
 
-/* Ends idle time. It was throttling if the vCPU thread could have run: it left while runnable, or
- * it was woken and another task has run since. */
+/* Ends idle time. The idle time was throttling if the vCPU's thread could have run. This is the
+ * case if it left while runnable, or if it was woken and another task has run since. */
 static __always_inline void idle_ends(struct vmnoise_cpu *state, u32 cpu, struct vmnoise_moment now)
 {
 	struct vmnoise_source source = source_from(VMNOISE_FROM_IDLE, 0);
@@ -129,8 +130,8 @@ static __always_inline void idle_ends(struct vmnoise_cpu *state, u32 cpu, struct
 	state->idle_start.mono_ns = 0;
 }
 
-/* Notes that an observed thread runs or waits on this CPU from now on. It waits from its wake-up
- * on. */
+/* Notes that an observed thread runs or waits on this CPU from now on. A wait begins at the
+ * wake-up. */
 static __always_inline void comes_here(struct vmnoise_cpu *state, struct vmnoise_moment now)
 {
 	if (!state->observed || state->here.mono_ns)
@@ -139,8 +140,8 @@ static __always_inline void comes_here(struct vmnoise_cpu *state, struct vmnoise
 	state->here.mono_ns = now.mono_ns;
 }
 
-/* Notes that the observed thread sleeps or moves away. The sums are written first, so a reader that
- * finds the thread gone finds complete sums. */
+/* Notes that the observed thread sleeps or moves away. The sums are written first. So a reader that
+ * finds the thread gone also finds complete sums. */
 static __always_inline void leaves_here(struct vmnoise_cpu *state, struct vmnoise_moment now)
 {
 	if (!state->here.mono_ns)
@@ -152,9 +153,9 @@ static __always_inline void leaves_here(struct vmnoise_cpu *state, struct vmnois
 	state->here.mono_ns = 0;
 }
 
-/* Notes that the vCPU thread returns, and reports its sleep. A periodic task's sleep is not
- * reported. The sleep ends at the wake-up if another task kept the CPU after it. If only idle ran,
- * the sleep ends now, and so includes the latency of the wake-up. */
+/* Notes that the vCPU's thread gets the CPU again, and reports its sleep. A periodic task's sleep
+ * is not reported. If another task had the CPU after the wake-up, the sleep ends at the wake-up. If
+ * the CPU only idled, the sleep ends now, and so includes the latency of the wake-up. */
 static __always_inline void vcpu_returns(struct vmnoise_cpu *state, u32 cpu,
 					 struct vmnoise_moment now, bool from_idle)
 {
@@ -174,9 +175,9 @@ static __always_inline void vcpu_returns(struct vmnoise_cpu *state, u32 cpu,
 	state->wake.source.origin = VMNOISE_FROM_NOBODY;
 }
 
-/* Rebuilds a switch that was not seen: the task that leaves is not the task that came last. Nobody
- * knows how the steal time between the two seen switches is spread. If the earlier turn was another
- * thread's, the turn that ends now gets all of the steal time, otherwise none. */
+/* Rebuilds a switch that was not seen: the task that leaves is not the task that came last. It is
+ * unknown how the steal time between the two seen switches is distributed. If the earlier turn was
+ * another thread's, the turn that ends now gets all of the steal time. Otherwise it gets none. */
 static __always_inline void rebuild(struct vmnoise_cpu *state, u32 cpu, struct vmnoise_moment now,
 				    u32 prev_tid, const struct vmnoise_unseen *unseen)
 {
@@ -200,8 +201,8 @@ static __always_inline void rebuild(struct vmnoise_cpu *state, u32 cpu, struct v
 	state->thread_start.mono_ns = 0;
 	state->idle_start.mono_ns = 0;
 
-	/* Another task may have run in between. If this may have been the vCPU thread, or if the
-	 * vCPU thread left unseen, its sleep is unknown. */
+	/* Another task may have run in between. If this may have been the vCPU's thread, or if the
+	 * vCPU's thread left without an event, the thread's sleep is unknown. */
 	if (was_vcpu || !has_left || !has_come ||
 	    came.mono_ns - left.mono_ns > VMNOISE_HANDOVER_NS) {
 		count_unpaired(state, 1);
@@ -219,8 +220,8 @@ static __always_inline void rebuild(struct vmnoise_cpu *state, u32 cpu, struct v
 }
 
 /* Notes that the watched thread is stopped (SIGSTOP, Ctrl-Z) or held by a debugger. It measures
- * nothing until it continues, perhaps a day later. Until then nothing is reported, or the ring
- * would be full. */
+ * nothing until it continues, perhaps a day later. Until then nothing is reported, because the ring
+ * would become full. */
 static __always_inline void vcpu_stops(struct vmnoise_cpu *state, struct vmnoise_moment now)
 {
 	state->vcpu_off = now;
@@ -240,8 +241,8 @@ static __always_inline void vcpu_goes_on(struct vmnoise_cpu *state, u32 cpu,
 	state->vcpu_off.mono_ns = 0;
 }
 
-/* Notes that a stopped thread leaves: it had continued in a switch that fired no event. The end of
- * the stop is unknown, so the stop is not reported. */
+/* Handles that a thread leaves that counts as stopped. It had continued in a switch that fired no
+ * event. The end of the stop is unknown, so the stop is not reported. */
 static __always_inline void vcpu_went_on_unseen(struct vmnoise_cpu *state)
 {
 	state->mode = VMNOISE_MEASURED;
@@ -261,7 +262,7 @@ static __always_inline void on_switch(struct vmnoise_cpu *state, u32 cpu, struct
 	if (next_tid && next_tid != state->vcpu_tid)
 		count_interference(state, VMNOISE_THREAD);
 	before_expiry(state, now);
-	/* No interrupt survives a switch: an open interrupt has lost its end. */
+	/* No interrupt continues over a switch, so the end of an open interrupt was lost. */
 	open = state->irq_depth + !!state->softirq.start.mono_ns;
 	if (open) {
 		count_unpaired(state, open);
@@ -309,8 +310,9 @@ static __always_inline void on_switch(struct vmnoise_cpu *state, u32 cpu, struct
 		timer_task_runs(state, now);
 }
 
-/* Notes who woke the watched thread. If an interrupt woke it, the interrupted task had no part in
- * this. `state`, and the steal clock in `now`, belong to the CPU of the woken thread. */
+/* Stores what woke the watched thread. If an interrupt woke the thread, the interrupted task had no
+ * part in the wake-up. `state`, and the steal clock in `now`, belong to the CPU of the woken
+ * thread. */
 static __always_inline void on_waking(struct vmnoise_cpu *state, u32 waker_cpu,
 				      struct vmnoise_moment now, const struct vmnoise_source *waker)
 {
@@ -329,9 +331,9 @@ static __always_inline void on_waking(struct vmnoise_cpu *state, u32 waker_cpu,
 		state->wake.source = here->softirq.source;
 }
 
-/* Notes that the watched thread is moved from this CPU while it waits. The activity that kept it
- * waiting continues without it. Returns false if the thread sleeps: it is then on no CPU until it
- * wakes up. */
+/* Handles that the watched thread is moved from this CPU while it waits. The activity that kept the
+ * thread waiting continues on this CPU. Returns false if the thread sleeps: it is then on no CPU
+ * until it wakes up. */
 static __always_inline bool on_migrate(struct vmnoise_cpu *state, u32 cpu,
 				       struct vmnoise_moment now)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* Test only: raw_tp programs that call the handlers, and take every value, also the time, from the
- * context. BPF_PROG_RUN accepts a context for raw_tp programs, but not for tp_btf programs. */
+/* Test only: raw_tp programs that call the handlers. All values come from the context, including
+ * the time. BPF_PROG_RUN accepts a context for raw_tp programs, but not for tp_btf programs. */
 #include "kernel.bpf.h"
 #include <bpf/bpf_helpers.h>
 #include <bpf/bpf_core_read.h>
@@ -17,8 +17,8 @@ struct arguments {
 	u64 values[9];
 };
 
-/* Returns a source from two context values: id and origin, then the first eight bytes of the name.
- */
+/* Returns a source from two context values. The first has the id and the origin, and the second has
+ * the first eight bytes of the name. */
 static __always_inline struct vmnoise_source source_at(const u64 *values)
 {
 	struct vmnoise_source source = source_from(values[0] >> 32, values[0]);
@@ -28,7 +28,8 @@ static __always_inline struct vmnoise_source source_at(const u64 *values)
 	return source;
 }
 
-/* Samples a steal clock in the context. The word before the clock says whether it is Xen's. */
+/* Samples a steal clock in the context. The word before the clock shows whether the clock has Xen's
+ * layout. */
 SEC("raw_tp/test")
 int test_steal_clock(struct arguments *args)
 {

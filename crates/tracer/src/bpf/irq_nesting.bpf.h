@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* Finds the begin of an interrupt that ends, where interrupts are nested. The file that includes
- * this one first defines the types `irq_cpu` (a CPU: a depth, and an array of begins) and
- * `irq_begin`, and the function count_unpaired, which counts lost events. */
+/* Finds the begin of an interrupt that ends. Interrupts may be nested. The file that includes
+ * this file must first define three names. These are `irq_cpu`, a type with a depth and an array
+ * of begins; `irq_begin`, the type of a begin; and count_unpaired, a function that counts lost
+ * events. */
 #ifndef VMNOISE_IRQ_NESTING_BPF_H
 #define VMNOISE_IRQ_NESTING_BPF_H
 
-/* Returns the matching begin, or 0 if there is none. Begins above it have lost their ends. */
+/* Returns the matching begin; 0 if there is none. The ends of begins above it were lost. */
 static __always_inline irq_begin *irq_ended(irq_cpu *here, u32 id, u32 origin)
 {
 	const u32 room = sizeof(here->irqs) / sizeof(here->irqs[0]);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* Vectors of arch/x86/include/asm/trace/irq_vectors.h. The file that includes this one defines
- * IRQ_VECTOR, once per inclusion, so there is no include guard. User space loads the programs of
- * those vectors that this kernel has. */
+/* Vectors of arch/x86/include/asm/trace/irq_vectors.h. The file that includes this file defines
+ * IRQ_VECTOR before each inclusion, so there is no include guard. User space loads only the
+ * programs for vectors that this kernel has. */
 IRQ_VECTOR(local_timer)
 IRQ_VECTOR(x86_platform_ipi)
 IRQ_VECTOR(call_function)

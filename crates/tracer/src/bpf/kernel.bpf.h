@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /* The types, constants and kernel structures that the programs need. CO-RE finds fields by name, so
- * only the names matter here. No vmlinux.h, no system header. */
+ * only the names matter here. This file needs neither vmlinux.h nor a system header. */
 #ifndef VMNOISE_KERNEL_BPF_H
 #define VMNOISE_KERNEL_BPF_H
 
@@ -31,14 +31,14 @@ enum { BPF_ANY = 0, BPF_NOEXIST = 1 };
 
 #define EEXIST 17
 
-/* include/linux/sched.h: stopped by a signal, or held by ptrace(2); dead. */
+/* include/linux/sched.h. TASK_STOPPED_OR_TRACED: stopped by a signal, or held by ptrace(2). */
 enum { TASK_STOPPED_OR_TRACED = 0x4 | 0x8, TASK_DEAD = 0x80 };
 
 #define COMM_LEN 16 /* TASK_COMM_LEN of include/linux/sched.h */
 
 #pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
 
-/* Real-time tasks. Since 6.12, rt_throttled is set only with CONFIG_RT_GROUP_SCHED. */
+/* Queue of real-time tasks. Since 6.12, rt_throttled is set only with CONFIG_RT_GROUP_SCHED. */
 struct rt_rq {
 	int rt_throttled;
 };
@@ -133,7 +133,7 @@ struct task_struct {
 	struct bpf_local_storage *bpf_storage;
 };
 
-/* Before 5.14 (commit 2f064a59a11f). */
+/* The field `state` before 5.14 (commit 2f064a59a11f). */
 struct task_struct___pre_5_14 {
 	long state;
 };
@@ -160,15 +160,15 @@ struct bpf_iter__task {
 
 #pragma clang attribute pop
 
-/* arch/x86/include/uapi/asm/kvm_para.h. An interface with the hypervisor, so the layout is fixed.
- */
+/* arch/x86/include/uapi/asm/kvm_para.h. The layout is fixed, because it is an interface with the
+ * hypervisor. */
 struct kvm_steal_time {
 	u64 steal;
 	u32 version;
 };
 
-/* include/xen/interface/vcpu.h. Also a fixed interface, here in its layout on 64 bits. `time` has
- * the nanoseconds in each state. Linux counts the two states here as steal time. */
+/* include/xen/interface/vcpu.h. The layout is fixed, and is that of 64-bit kernels here. `time` has
+ * the ns in each state. Linux counts the two states XEN_RUNNABLE and XEN_OFFLINE as steal time. */
 enum { XEN_RUNNABLE = 1, XEN_OFFLINE = 3 };
 struct vcpu_runstate_info {
 	int state;

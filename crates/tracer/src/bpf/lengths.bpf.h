@@ -4,7 +4,7 @@
 
 #include "lengths.h"
 
-/* Returns how many of the LENGTH_BOUNDS bounds are less than `ns`. */
+/* Returns how many of the LENGTH_BOUNDS bounds are smaller than `ns`. */
 static __always_inline u32 bucket_of(const volatile unsigned long long *bounds, u64 ns)
 {
 	u32 below = 0, step;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* The programs at the tracepoints. They take plain values from the context and call the handlers.
- */
+/* The programs at the tracepoints. They read plain values from the context, and call the
+ * handlers. */
 #include "kernel.bpf.h"
 #include <bpf/bpf_helpers.h>
 #include <bpf/bpf_core_read.h>
@@ -15,7 +15,7 @@
 
 char LICENSE[] SEC("license") = "Dual BSD/GPL";
 
-/* One instance of each type, so that the generator of the Rust types finds it. */
+/* One variable of each type, so that the generator of the Rust types finds the type. */
 struct vmnoise_record wire_record;
 enum vmnoise_kind wire_kind;
 enum vmnoise_origin wire_origin;
@@ -27,7 +27,7 @@ static __always_inline u32 here(void)
 }
 
 /* Ends a program that had work to do, and counts its run. The kernel's own accounting
- * (BPF_ENABLE_STATS) would read the clock twice in each run. This would be a fifth of the cost of
+ * (BPF_ENABLE_STATS) would read the clock twice in each run. This would add a fifth to the cost of
  * these programs. */
 static __always_inline int ran(struct vmnoise_cpu *state, struct vmnoise_moment begin)
 {
@@ -42,7 +42,7 @@ static __always_inline int ran(struct vmnoise_cpu *state, struct vmnoise_moment 
 	return 0;
 }
 
-/* Does the same for a program whose event is about another CPU. */
+/* Does the same as `ran` for a program whose event concerns another CPU. */
 static __always_inline int ran_anywhere(struct vmnoise_moment begin)
 {
 	struct vmnoise_cpu *state = tracked(here());
@@ -105,8 +105,8 @@ static __always_inline int vector_begins(u32 vector, const u64 *name)
 	return ran(state, now);
 }
 
-/* arch/x86/include/asm/trace/irq_vectors.h. User space loads the programs of those vectors that
- * this kernel has. */
+/* Vectors of arch/x86/include/asm/trace/irq_vectors.h. User space loads only the programs for
+ * vectors that this kernel has. */
 #define IRQ_VECTOR(word)                                                                           \
 	SEC("tp_btf/" #word "_entry")                                                              \
 	int BPF_PROG(word##_entry, int vector)                                                     \
@@ -208,8 +208,8 @@ int BPF_PROG(sched_waking, struct task_struct *wakee)
 	return ran_anywhere(now);
 }
 
-/* wake_cpu is also the CPU on which the task is: __set_task_cpu (kernel/sched/sched.h) sets both.
- */
+/* wake_cpu is also the CPU on which the task is, because __set_task_cpu (kernel/sched/sched.h) sets
+ * both. */
 SEC("tp_btf/sched_wakeup")
 int BPF_PROG(sched_wakeup, struct task_struct *task)
 {
@@ -223,7 +223,8 @@ int BPF_PROG(sched_wakeup, struct task_struct *task)
 	return ran_anywhere(now);
 }
 
-/* A task that sleeps arms its timer itself, so it is the current task. */
+/* A task that goes to sleep arms its timer itself, so the current task is the owner of the
+ * timer. */
 SEC("tp_btf/hrtimer_start")
 int BPF_PROG(hrtimer_start, struct hrtimer *timer)
 {
@@ -307,7 +308,7 @@ int BPF_PROG(kvm_exit, struct kvm_vcpu *vcpu, u32 isa)
 	struct vmnoise_moment now;
 	u64 code;
 
-	/* Since 6.12 the verifier demands a check for NULL of each pointer that comes from a
+	/* Since 6.12, the verifier requires a check for NULL of each pointer that comes from a
 	 * module. */
 	if (!state || !vcpu)
 		return 0;

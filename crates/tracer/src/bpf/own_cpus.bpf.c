@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* Counts, for days, the time that is taken from this machine's own CPUs, if the machine is a guest:
- * by its hypervisor, by interrupts, and by tasks that have a CPU for which another task waits. */
+/* Counts, for days, the time that is taken from this machine's own CPUs, if the machine is a guest.
+ * Time is taken by its hypervisor, by interrupts, and by tasks for whose CPU another task waits. */
 #include "kernel.bpf.h"
 #include <bpf/bpf_helpers.h>
 #include <bpf/bpf_core_read.h>
@@ -10,7 +10,7 @@
 
 char LICENSE[] SEC("license") = "Dual BSD/GPL";
 
-/* One slot for each CPU, which only this CPU writes. */
+/* One slot for each CPU. Only this CPU writes its slot. */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(max_entries, 8);
@@ -25,7 +25,7 @@ typedef struct own_cpu steal_cpu;
 #include "steal_clock.bpf.h"
 #include "own_cpus_handlers.bpf.h"
 
-/* Returns the current CPU, if it is counted. */
+/* Returns the current CPU if it is counted; otherwise 0. */
 static __always_inline struct own_cpu *counted(void)
 {
 	u32 cpu = bpf_get_smp_processor_id();
@@ -123,10 +123,10 @@ int BPF_PROG(softirq_exit)
 	return ran(here, now);
 }
 
-/* Counts the wait of the task that comes. The kernel counts this wait just after the tracepoint,
- * with the same clock (sched_info_arrive of kernel/sched/stats.h). So the time at which the task
- * was put on this queue is still stored. It is not stored for an idle task, or without this
- * accounting of the kernel. */
+/* Counts the wait of the task that gets the CPU. The kernel counts this wait just after the
+ * tracepoint, by the same clock (sched_info_arrive of kernel/sched/stats.h). So the time at which
+ * the task was put on this queue is still stored. This time is not stored for an idle task, or on a
+ * kernel without this accounting. */
 static __always_inline void waited(struct own_cpu *here, struct task_struct *next)
 {
 	u64 queued;
@@ -147,7 +147,8 @@ static __always_inline int task_switch(bool preempt, struct task_struct *prev,
 
 	if (!here)
 		return 0;
-	/* Rarely needed, and as expensive as all the rest. */
+	/* A reading of the clock is rarely needed, and costs as much as the rest of this
+	 * program. */
 	if (here->softirq_start || !(here->runs % OWN_TIMED_RUN))
 		now = bpf_ktime_get_ns();
 	own_switch(here, now, steal_of(here));

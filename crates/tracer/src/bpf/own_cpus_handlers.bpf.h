@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* The handler of each event, for the CPU on which it happens. All values are arguments, also the
- * time and the steal clock.
+/* The handlers of the events of a CPU. All values are arguments, including the time and the steal
+ * clock.
  *
- * The programs of switches and interrupts do not interrupt one another. The programs of a soft
- * interrupt may be interrupted anywhere. They share only the steal time with the others, so only
- * the steal time is counted by atomic instructions. */
+ * The programs at switches and interrupts do not interrupt one another. The programs at softirqs
+ * may be interrupted anywhere. They share only the steal time with the other programs. So only the
+ * steal time is counted by atomic instructions. */
 #ifndef VMNOISE_OWN_CPUS_HANDLERS_BPF_H
 #define VMNOISE_OWN_CPUS_HANDLERS_BPF_H
 
@@ -31,7 +31,7 @@ static __always_inline void count(struct own_lengths *lengths, u64 ns)
 	lengths->counts[bucket_of(settings.bounds, ns)]++;
 }
 
-/* Takes a reading of the steal clock. The first program that sees an advance counts it. */
+/* Handles a reading of the steal clock. The first program that sees an increase counts it. */
 static __always_inline void steal_is(struct own_cpu *here, u64 steal_ns)
 {
 	u64 until = here->steal_until, lost;
@@ -46,8 +46,8 @@ static __always_inline void steal_is(struct own_cpu *here, u64 steal_ns)
 	__sync_fetch_and_add(&here->steal.counts[bucket_of(settings.bounds, lost)], 1);
 }
 
-/* Returns the time that a soft interrupt, or an interrupt around others, does not count as its own.
- */
+/* Returns the time that does not count for a softirq, or for an interrupt, during which it
+ * passes. */
 static __always_inline u64 taken(const struct own_cpu *here)
 {
 	return here->irq.ns + here->steal.ns;
@@ -83,8 +83,8 @@ static __always_inline void own_irq_exit(struct own_cpu *here, u64 now, u64 stea
 	struct own_begin *begin;
 
 	steal_is(here, steal_ns);
-	/* An end before the first begin: this interrupt began before counting did. That is no loss.
-	 */
+	/* This end comes before the first begin, so the interrupt began before counting did. This
+	 * is not a loss. */
 	if (!here->irq_seen)
 		return;
 	begin = irq_ended(here, id, origin);
@@ -99,8 +99,8 @@ static __always_inline void own_softirq_entry(struct own_cpu *here, u64 now, u64
 	here->softirq_start = now;
 }
 
-/* Ends a soft interrupt. If a switch cut it, or if it began before counting did, it is already
- * over. */
+/* Ends a softirq. Does nothing if a switch has already ended the softirq, or if the softirq began
+ * before counting did. */
 static __always_inline void own_softirq_exit(struct own_cpu *here, u64 now, u64 steal_ns)
 {
 	steal_is(here, steal_ns);
@@ -110,8 +110,9 @@ static __always_inline void own_softirq_exit(struct own_cpu *here, u64 now, u64 
 	here->softirq_start = 0;
 }
 
-/* Ends interrupts at a switch. No interrupt survives a switch: an open one has lost its end. A soft
- * interrupt of PREEMPT_RT may survive as a thread's work. Its rest counts as the thread's. */
+/* Ends interrupts at a switch. No interrupt continues over a switch, so the end of an open
+ * interrupt was lost. A softirq of PREEMPT_RT may continue as a thread's work. The time after the
+ * switch counts for the thread. */
 static __always_inline void own_switch(struct own_cpu *here, u64 now, u64 steal_ns)
 {
 	own_softirq_exit(here, now, steal_ns);
@@ -120,7 +121,7 @@ static __always_inline void own_switch(struct own_cpu *here, u64 now, u64 steal_
 	here->irq_depth = 0;
 }
 
-/* Counts the wait of a task that gets the CPU. Both times are on the run queue's clock. */
+/* Counts the wait of a task that gets the CPU. Both times are in ns on the run queue's clock. */
 static __always_inline void own_wait(struct own_cpu *here, u64 queued, u64 clock)
 {
 	count(&here->wait, minus(clock, queued));

@@ -21,8 +21,8 @@ const volatile struct own_settings settings;
 
 enum happens { IRQ_ENTRY, IRQ_EXIT, SOFTIRQ_ENTRY, SOFTIRQ_EXIT, SWITCH, WAIT };
 
-/* An event: its kind, the time, the steal clock, and the id of the interrupt or the begin of the
- * wait. */
+/* Handles an event. Its words are its kind, the time, the steal clock, and one more value. This
+ * value is the id of an interrupt, or the begin of a wait. */
 SEC("raw_tp/test")
 int test_event(u64 *event)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* The ring buffer, and the only way for an activity to leave the kernel. */
+/* The ring buffer. All activities leave the kernel through it. */
 #ifndef VMNOISE_RECORDS_BPF_H
 #define VMNOISE_RECORDS_BPF_H
 
@@ -8,9 +8,9 @@ struct {
 	__uint(max_entries, 8 << 20);
 } records SEC(".maps");
 
-/* Builds a source field by field. clang 14 loses the stores before a copy from a constant
- * structure, as an initializer with designators makes (BPFDAGToDAGISel::PreprocessLoad drops their
- * chain). */
+/* Returns a source, which is built field by field. clang 14 loses the stores before a copy from a
+ * constant structure, which an initializer with designators creates
+ * (BPFDAGToDAGISel::PreprocessLoad drops their chain). */
 static __always_inline struct vmnoise_source source_from(enum vmnoise_origin origin, u32 id)
 {
 	struct vmnoise_source source = {};
@@ -32,14 +32,14 @@ static __always_inline void fill_record(struct vmnoise_record *record, u32 cpu, 
 	record->source = *source;
 }
 
-/* Submits without a wake-up, which would itself be noise. The reader drains the ring at fixed
- * times. */
+/* Submits a record without waking the reader, because a wake-up would itself be noise. The reader
+ * drains the ring at fixed times. */
 static __always_inline void submit(void *record)
 {
 	bpf_ringbuf_submit(record, BPF_RB_NO_WAKEUP);
 }
 
-/* Returns false if the ring is full. */
+/* Writes a record into the ring. Returns false if the ring is full. */
 static __always_inline bool emit_record(u32 cpu, enum vmnoise_kind kind, u64 start_mono_ns,
 					u64 end_mono_ns, u64 steal_ns,
 					const struct vmnoise_source *source)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* The two forms of sched_switch; a kernel has one of them. The file that includes this one first
- * defines task_switch. No include guard, because these are programs of the object that includes
- * them. */
+/* The two forms of sched_switch; each kernel has one of them. The file that includes this file must
+ * first define task_switch. There is no include guard, because these are programs of the object
+ * that includes them. */
 
 #include "task_state.bpf.h"
 

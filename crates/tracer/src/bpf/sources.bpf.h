@@ -3,7 +3,7 @@
 #ifndef VMNOISE_SOURCES_BPF_H
 #define VMNOISE_SOURCES_BPF_H
 
-/* A name, and the words by which it is copied. Each word is one constant. */
+/* A name, as letters and as words. The words are constants by which the name is copied. */
 union vector_name {
 	char letters[VMNOISE_NAME_LEN];
 	u64 words[VMNOISE_NAME_LEN / sizeof(u64)];

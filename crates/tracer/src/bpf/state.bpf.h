@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* State of each CPU, and how its activities are reported. */
+/* State of each CPU, and the functions that report activities. */
 #ifndef VMNOISE_STATE_BPF_H
 #define VMNOISE_STATE_BPF_H
 
 #include "records.bpf.h"
 
-/* One slot per CPU that an event names. It is no per-CPU map, so that a synthetic stream can name
- * any CPU. User space sets the number of slots, and reads the counters through mmap. */
+/* One slot per CPU. This is not a per-CPU map, so that events of a test can name any CPU. User
+ * space sets the number of slots, and reads the counters through mmap. */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(max_entries, 8);
@@ -15,7 +15,8 @@ struct {
 	__type(value, struct vmnoise_cpu);
 } cpus SEC(".maps");
 
-/* One slot of two cache lines per CPU, because per-CPU arrays do not support BPF_F_MMAPABLE. */
+/* One slot of two cache lines per CPU. It is not a per-CPU array, because those do not support
+ * BPF_F_MMAPABLE. */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(max_entries, 8);
@@ -38,7 +39,7 @@ static __always_inline struct vmnoise_cpu *measured(u32 cpu)
 	return state && state->mode == VMNOISE_MEASURED ? state : 0;
 }
 
-/* Returns the state of a measured CPU if `tid` is its watched thread. */
+/* Returns the state of a measured CPU if `tid` is its watched thread; otherwise 0. */
 static __always_inline struct vmnoise_cpu *watched(u32 cpu, u32 tid)
 {
 	struct vmnoise_cpu *state = measured(cpu);
@@ -52,15 +53,15 @@ static __always_inline void count_unpaired(struct vmnoise_cpu *state, u32 count)
 		__sync_fetch_and_add(&state->unpaired, count);
 }
 
-/* Returns whether the task that leaves came in a switch that was not seen. */
+/* Returns whether the task that leaves came in a switch that fired no event. */
 static __always_inline bool is_unseen(const struct vmnoise_cpu *state, u32 prev_tid)
 {
 	return state->switched_ns && state->running_tid != prev_tid;
 }
 
-/* Counts an interference at its begin. The additions are atomic, because one interference may
+/* Counts an interference at its begin. The additions are atomic, because an interference may
  * interrupt the program that counts another one on the same CPU. An atomic addition also needs one
- * instruction less than a plain one. */
+ * instruction less than a plain addition. */
 static __always_inline void count_interference(struct vmnoise_cpu *state, enum vmnoise_kind kind)
 {
 	struct vmnoise_interference *counts = &state->interference;
@@ -84,7 +85,8 @@ static __always_inline void emit(struct vmnoise_cpu *state, u32 cpu, enum vmnois
 {
 	u64 start_mono_ns = start->mono_ns, start_steal_ns = start->steal_ns, steal_ns = 0;
 
-	/* An observed thread loses nothing before it came to this CPU, or while it is elsewhere. */
+	/* An observed thread loses nothing before it came to this CPU, or while it is on another
+	 * CPU. */
 	if (state->observed) {
 		if (!state->here.mono_ns)
 			return;

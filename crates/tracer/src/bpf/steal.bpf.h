@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* Reads the steal clock of this machine, at any time and from any CPU. */
+/* Reads the steal clock of any CPU of this machine, at any time and from any CPU. */
 #ifndef VMNOISE_STEAL_BPF_H
 #define VMNOISE_STEAL_BPF_H
 
 typedef struct vmnoise_cpu steal_cpu;
 #include "steal_clock.bpf.h"
 
-/* Returns the current time and the steal clock of a CPU. */
+/* Returns the current time and the value of a CPU's steal clock. */
 static __always_inline struct vmnoise_moment now_on(const struct vmnoise_cpu *state)
 {
 	struct vmnoise_moment now;
@@ -18,10 +18,10 @@ static __always_inline struct vmnoise_moment now_on(const struct vmnoise_cpu *st
 	return now;
 }
 
-/* Reads the steal clock of the current CPU into the CPU's slot. Returns the CPU, or -1. KVM's clock
- * is read with its version, by the version protocol: if the version is odd or has changed, the vCPU
- * was away between the two reads. Preemption is off, and each retry needs another loss of the CPU.
- * So a few tries suffice. */
+/* Reads the steal clock of the current CPU into the CPU's slot. Returns the CPU's number, or -1.
+ * KVM's clock has a version: if it is odd or has changed between two reads, the vCPU was away in
+ * between, and the clock is read again. Preemption is off, and each repetition needs another loss
+ * of the CPU. So a few attempts suffice. */
 SEC("raw_tp")
 int read_own_steal(void *ctx)
 {

@@ -1,16 +1,17 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /* Finds and reads the steal clock of this machine. Without KALLSYMS_ALL, kallsyms has no address of
- * the per-CPU variables `steal_time` (KVM) and `xen_runstate`. But BTF knows their distance from
- * `runqueues`, and each task knows its run queue. The file that includes this one first defines the
- * type `steal_cpu` (a CPU, with its run queue) and the map `cpus`. */
+ * the per-CPU variables `steal_time` (KVM) and `xen_runstate`. But BTF has their distance from
+ * `runqueues`, and each task has the address of its run queue. The file that includes this file
+ * must first define two names. These are `steal_cpu`, a type with a CPU's run queue, and the map
+ * `cpus`. */
 #ifndef VMNOISE_STEAL_CLOCK_BPF_H
 #define VMNOISE_STEAL_CLOCK_BPF_H
 
-/* Returns the time that the hypervisor has taken so far. A single aligned word needs no version
- * protocol. KVM writes its word as a whole, and only while the word's vCPU does not run
- * (record_steal_time of arch/x86/kvm/x86.c). So nobody reads half a word, and the vCPU itself never
- * reads an old one. Xen does the same (update_runstate_area of its xen/common/domain.c). Its two
- * words only grow, so their sum lies between the sum before and the sum after an update.
+/* Returns the time that the hypervisor has taken so far, in ns. A single aligned word needs no
+ * version protocol. KVM writes its word as a whole, and only while the word's vCPU does not run
+ * (record_steal_time of arch/x86/kvm/x86.c). So no reader gets half a word, and the vCPU itself
+ * never gets an old word. Xen does the same (update_runstate_area of its xen/common/domain.c). Its
+ * two words never decrease, so their sum lies between the sums before and after an update.
  * xen_steal_clock (drivers/xen/time.c) uses the same sum. */
 static __always_inline u64 stolen_ns(const void *clock, bool xen)
 {
@@ -27,7 +28,8 @@ static __always_inline u64 stolen_ns(const void *clock, bool xen)
 	return steal_ns + offline_ns;
 }
 
-/* Finds every run queue in one pass over all tasks: each CPU has threads that are pinned to it. */
+/* Finds the run queue of every CPU in one walk over all tasks. Each CPU has threads that are pinned
+ * to it. */
 SEC("iter/task")
 int find_run_queues(struct bpf_iter__task *ctx)
 {
@@ -48,8 +50,8 @@ int find_run_queues(struct bpf_iter__task *ctx)
 	return 0;
 }
 
-/* Returns whether a hypervisor writes this clock. KVM raises `version` with every update. Xen
- * stores when the vCPU entered its state. 0 means that nobody writes the variable. */
+/* Returns whether a hypervisor writes this clock. KVM increases `version` with every update. Xen
+ * stores when the vCPU entered its state. 0 means that no hypervisor writes the variable. */
 static __always_inline bool is_written(const void *clock, bool xen)
 {
 	const struct vcpu_runstate_info *runstate = clock;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* Data for a run that stops at a limit, in addition to its activities: the kernel's stack that a
- * timer's interrupt found, and who had each CPU of the machine. Loaded only if one of the two is
- * wanted. */
+/* Additional data for a run that stops at a limit. These are the kernel's stack at the timer's
+ * interrupt, and the tasks that had each CPU of the machine. The programs are loaded only if at
+ * least one of the two is wanted. */
 #include "kernel.bpf.h"
 #include <bpf/bpf_helpers.h>
 #include <bpf/bpf_tracing.h>
@@ -25,8 +25,9 @@ struct {
 	__type(value, struct stop_turns);
 } stop_turns SEC(".maps");
 
-/* Keeps the stack that a timer's interrupt found. The timer wakes a measured task on the task's own
- * CPU. So this program runs inside the interrupt, on the stack of the interrupted code. */
+/* Stores the stack that a timer's interrupt interrupted. The timer wakes a measured task on the
+ * task's own CPU. So this program runs inside the interrupt, on the stack of the interrupted
+ * code. */
 SEC("tp_btf/sched_waking")
 int BPF_PROG(keep_stack, struct task_struct *task)
 {
@@ -46,7 +47,7 @@ int BPF_PROG(keep_stack, struct task_struct *task)
 	return 0;
 }
 
-/* Keeps a turn. The fourth argument, which kernels before 5.18 do not have, is not needed. */
+/* Stores a turn. The fourth argument is not needed. Kernels before 5.18 do not have it. */
 SEC("tp_btf/sched_switch")
 int BPF_PROG(keep_turn, bool preempt, struct task_struct *prev, struct task_struct *next)
 {

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* Whether a task sleeps or runs. */
+/* Finds out whether a task sleeps, runs or waits. */
 #ifndef VMNOISE_TASK_STATE_BPF_H
 #define VMNOISE_TASK_STATE_BPF_H
 
-/* Returns the state of a task. Before 5.18 it is no argument of sched_switch (commit fa2c3254d7cf
- * added prev_state). */
+/* Returns the state of a task. Before 5.18, sched_switch does not have the state as an argument
+ * (commit fa2c3254d7cf added prev_state). */
 static __always_inline u32 state_of(struct task_struct *task)
 {
 	struct task_struct___pre_5_14 *older = (void *)task;
@@ -24,8 +24,8 @@ static __always_inline bool is_on_cpu(struct task_struct *task)
 	return on_cpu;
 }
 
-/* Returns whether a task is on a run queue, running or not. Since 6.12 a sleeping task may stay on
- * its queue for a while. */
+/* Returns whether a task is on a run queue, whether it runs or waits. Since 6.12, a sleeping task
+ * may stay on its queue for a while. */
 static __always_inline bool is_on_queue(struct task_struct *task)
 {
 	u32 on_rq = 0;

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* Steps of the wake-up that a periodic task waits for, as functions of plain values. The task
- * clears the steps before it sleeps, and reads them when it runs again on the same CPU. */
+/* Records the times of the wake-up that a periodic task waits for, as functions of plain values.
+ * The task clears the times before it sleeps, and reads them when it runs again on the same CPU. */
 #ifndef VMNOISE_TIMER_BPF_H
 #define VMNOISE_TIMER_BPF_H
 
-/* Keeps the steal clock at each event of the CPU until the timer expires. The clock does not say
- * when it advanced between two readings. So the last reading before the expiry limits how much of a
+/* Stores the steal clock at each event of the CPU until the timer expires. It is unknown when the
+ * clock increased between two readings. So the last reading before the expiry limits how much of a
  * later delay may be steal time. */
 static __always_inline void before_expiry(struct vmnoise_cpu *state, struct vmnoise_moment now)
 {
@@ -13,8 +13,8 @@ static __always_inline void before_expiry(struct vmnoise_cpu *state, struct vmno
 		state->timer.before_steal_ns = now.steal_ns;
 }
 
-/* Notes that the watched task arms a timer. It is the awaited timer if it has the planned expiry.
- */
+/* Handles that the watched task arms a timer. The task waits for this timer if it has the planned
+ * expiry. */
 static __always_inline void on_timer_start(struct vmnoise_cpu *state, struct vmnoise_moment now,
 					   u64 address, u64 expires_ns)
 {
@@ -34,7 +34,7 @@ static __always_inline bool is_awaited(const struct vmnoise_cpu *state, u64 addr
 	       !state->timer.irq_mono_ns;
 }
 
-/* Notes that the awaited timer expires. */
+/* Handles the expiry of the timer that the task waits for. */
 static __always_inline void on_timer_expire(struct vmnoise_cpu *state, struct vmnoise_moment now)
 {
 	struct vmnoise_timer *timer = &state->timer;

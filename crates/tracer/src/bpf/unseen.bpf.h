@@ -3,7 +3,7 @@
 #ifndef VMNOISE_UNSEEN_BPF_H
 #define VMNOISE_UNSEEN_BPF_H
 
-/* Stores how many turns the watched thread has had when it leaves. sched_info_arrive counts a turn,
+/* Stores how many turns the watched thread has had when it leaves. sched_info_arrive counts a turn
  * after the tracepoint of the switch. */
 static __always_inline void note_turns(struct vmnoise_cpu *state, struct task_struct *prev)
 {
@@ -18,18 +18,19 @@ static __always_inline bool has_had_no_other_turn(struct vmnoise_cpu *state,
 {
 	struct task_struct *vcpu = (void *)state->vcpu_task;
 
-	/* The task may be freed by now. It still exists if its thread id is still there. */
+	/* The memory of the task may already be freed. The task still exists if its memory still
+	 * has its thread id. */
 	if (!vcpu || BPF_CORE_READ(vcpu, pid) != state->vcpu_tid)
 		return 0;
 	return BPF_CORE_READ(vcpu, sched_info.pcount) == state->vcpu_turns + (vcpu == prev);
 }
 
 /* Finds when the task that leaves now came, and when the task before it left. Both times are on the
- * run queue's clocks. This switch has just updated these clocks (__schedule of
+ * clocks of the run queue. The current switch has just updated these clocks (__schedule of
  * kernel/sched/core.c), so their value corresponds to `now`. sched_info_arrive of
  * kernel/sched/stats.h stores the arrival. The departure is the last time at which update_curr
- * charged the task that was last seen to come. It is known only if this task has not arrived again
- * since. */
+ * charged the task that the last seen switch brought. It is known only if this task has not arrived
+ * again since. */
 static __always_inline void look_for_unseen(struct vmnoise_cpu *state, struct vmnoise_moment now,
 					    struct task_struct *prev, struct vmnoise_unseen *unseen)
 {
@@ -47,8 +48,8 @@ static __always_inline void look_for_unseen(struct vmnoise_cpu *state, struct vm
 	if (arrival && arrival < clock)
 		unseen->came_ns = now.mono_ns - (clock - arrival);
 
-	/* The task may be freed by now. It still exists if its thread id is still there. The idle
-	 * task is never charged. */
+	/* The memory of the task may already be freed. The task still exists if its memory still
+	 * has its thread id. The idle task is never charged. */
 	if (!state->running_tid || BPF_CORE_READ(ran, pid) != state->running_tid)
 		return;
 	name_task(&state->running, ran, state->running_tid);

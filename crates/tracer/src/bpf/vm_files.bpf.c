@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* Walks over the files of all processes and reports those of KVM: the VMs, and all that KVM's
- * debugfs says about their vCPUs. */
+/* Walks over the open files of all processes, and reports the files of KVM. These are the VMs, and
+ * all facts about their vCPUs that KVM's debugfs has. */
 #include "kernel.bpf.h"
 #include <bpf/bpf_helpers.h>
 #include <bpf/bpf_core_read.h>
@@ -80,8 +80,9 @@ struct kvm {
 	struct mm_struct *mm;
 };
 
-/* `l1_tsc_scaling_ratio` exists since 5.14; before that, a guest could not scale the counter of its
- * own guest. If the CPU protects the counter of a confidential guest, KVM does not know it. */
+/* `l1_tsc_scaling_ratio` exists since 5.14. Before that, a guest could not scale the counter of its
+ * nested guest. If the CPU protects the counter of a confidential guest, KVM does not know its
+ * value. */
 struct kvm_vcpu_arch {
 	u64 l1_tsc_offset;
 	u64 l1_tsc_scaling_ratio;
@@ -98,7 +99,7 @@ struct kvm_vcpu {
 
 #pragma clang attribute pop
 
-/* Makes the object describe this type. Nobody reads or writes it. */
+/* Makes this type part of the object's BTF. The variable itself is not used. */
 struct vm_file wire_vm_file;
 
 static __always_inline struct upid *number_at(struct pid *pid, u32 level)
@@ -107,7 +108,7 @@ static __always_inline struct upid *number_at(struct pid *pid, u32 level)
 	       level * bpf_core_type_size(struct upid);
 }
 
-/* Returns the number of a process or thread in the pid namespace of the reader; 0 if it has none
+/* Returns the id of a process or thread in the pid namespace of the reader; 0 if it has no id
  * there. */
 static __always_inline u32 number_here(struct pid *pid)
 {
@@ -121,8 +122,8 @@ static __always_inline u32 number_here(struct pid *pid)
 	return BPF_CORE_READ(number_at(pid, level), nr);
 }
 
-/* Returns whether a file is KVM's. KVM names its files so (virt/kvm/kvm_main.c), and nobody else
- * can create such a name among the anonymous inodes. */
+/* Returns whether a file is KVM's. KVM gives its files these names (virt/kvm/kvm_main.c). No other
+ * program can create such a name among the anonymous inodes. */
 static __always_inline bool is_of_kvm(struct file *file, bool *is_vcpu)
 {
 	const union file_name vm = {.letters = "kvm-vm"}, vcpu = {.letters = "kvm-vcpu"};
@@ -131,13 +132,14 @@ static __always_inline bool is_of_kvm(struct file *file, bool *is_vcpu)
 	if (file->f_inode->i_sb->s_magic != ANON_INODE_FS_MAGIC)
 		return 0;
 	bpf_probe_read_kernel_str(&name, sizeof(name), file->f_path.dentry->d_name.name);
-	/* The vCPU's number follows. The file with the vCPU's statistics has another name. */
+	/* The vCPU's number follows the colon. The file with the vCPU's statistics has another
+	 * name. */
 	*is_vcpu = name.words[0] == vcpu.words[0] && name.letters[8] == ':';
 	return *is_vcpu || name.words[0] == vm.words[0];
 }
 
-/* Stores the thread that last ran the vCPU, if it still lives. After its end, its number may be
- * reused. */
+/* Stores the thread that last ran the vCPU, if the thread still lives. After the thread's end, its
+ * id may be reused. */
 static __always_inline void name_thread(struct vm_file *found, struct kvm_vcpu *vcpu)
 {
 	struct pid *pid = BPF_CORE_READ(vcpu, pid);
@@ -152,8 +154,8 @@ static __always_inline void name_thread(struct vm_file *found, struct kvm_vcpu *
 	tid = BPF_CORE_READ(number_at(pid, 0), nr);
 	tid_here = number_here(pid);
 	tgid = BPF_CORE_READ(task, tgid);
-	/* The vCPU holds its pid. If it still does, the values that were read belong to this
-	 * thread. */
+	/* The vCPU keeps a reference to its pid. If the pid is still the same, the values that were
+	 * read belong to this thread. */
 	if (BPF_CORE_READ(vcpu, pid) != pid || BPF_CORE_READ(task, pid) != tid)
 		return;
 	found->tid = tid;
@@ -192,15 +194,15 @@ int find_vms(struct bpf_iter__task_file *ctx)
 	} else {
 		kvm = file->private_data;
 	}
-	/* KVM obeys only the process that made the VM. Other holders inherited the file, or
-	 * received it. */
+	/* KVM accepts calls only from the process that made the VM. Other processes with this file
+	 * inherited or received it. */
 	if (BPF_CORE_READ((struct task_struct___links *)task, mm) != BPF_CORE_READ(kvm, mm))
 		return 0;
 	found.kvm = (u64)kvm;
 	found.vcpu = (u64)vcpu;
 	found.holder = task->tgid;
 	/* BPF_CORE_READ makes this a plain number. The verifier allows arithmetic with a variable
-	 * offset on nothing else. */
+	 * offset only on plain numbers. */
 	found.holder_here = number_here(BPF_CORE_READ(task, group_leader, thread_pid));
 	found.fd = ctx->fd;
 	if (is_vcpu) {

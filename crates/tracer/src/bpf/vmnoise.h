@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* Types that BPF programs and user space share in memory: the wire record, the state of one CPU,
- * and the live exit counters. The Rust types are generated from this file's BTF. */
+/* Types that BPF programs and user space share in memory: the record of an activity, the state of
+ * one CPU, and the live exit counters. The Rust types are generated from this file's BTF. */
 #ifndef VMNOISE_H
 #define VMNOISE_H
 
-/* Room for a comm (16), and for the longest name in irq_vectors.bpf.h, call_function_single. */
+/* Length of a name in bytes. It has room for a comm (16), and for the longest name in
+ * irq_vectors.bpf.h, call_function_single. */
 #define VMNOISE_NAME_LEN 24
 #define VMNOISE_IRQ_NESTING 8
-/* Odd: events come in pairs of begin and end, and an odd period times both equally often. */
+/* One run in this number is timed. The number is odd: events come in pairs of begin and end, and an
+ * odd number times both equally often. */
 #define VMNOISE_TIMED_RUN 13
 
 /* Numbers of vmnoise_events::ActivityKind. */
@@ -41,19 +43,19 @@ struct vmnoise_source {
 	char name[VMNOISE_NAME_LEN];
 } __attribute__((aligned(8))); /* copied in whole words */
 
-/* One complete interval. A lost record loses one interval, never a pair. */
+/* One complete interval. A lost record loses one whole interval. */
 struct vmnoise_record {
 	u64 start_mono_ns;
 	u64 end_mono_ns;
-	u64 steal_ns; /* advance of the CPU's steal clock in the interval */
+	u64 steal_ns; /* increase of the CPU's steal clock in the interval */
 	u32 cpu;
 	u32 kind;
 	struct vmnoise_source source;
 };
 _Static_assert(sizeof(struct vmnoise_record) == 64, "no padding, which would leave the kernel");
 
-/* An instant: its CLOCK_MONOTONIC time, and the steal clock of the CPU at this time (0 if it is not
- * sampled). A stored moment whose time is 0 means that nothing is open. */
+/* An instant: its CLOCK_MONOTONIC time, and the steal clock of the CPU at this time (0 if the clock
+ * is not sampled). A stored instant with time 0 means that nothing is in progress. */
 struct vmnoise_moment {
 	u64 mono_ns;
 	u64 steal_ns;
@@ -64,22 +66,23 @@ struct vmnoise_begin {
 	struct vmnoise_source source;
 };
 
-/* A task leaves a CPU to which no event brought it, so one switch or more since the last event is
- * missing. These times are from the scheduler's own accounting, in ns of CLOCK_MONOTONIC; 0:
+/* Facts about at least one missed switch: a task leaves a CPU, and no event showed its arrival.
+ * These times are from the scheduler's own accounting, in ns of CLOCK_MONOTONIC; 0 means
  * unknown. */
 struct vmnoise_unseen {
-	u64 left_ns;	 /* when the task left that came at the last event */
-	u64 came_ns;	 /* when the task came that leaves now */
-	u32 beside_vcpu; /* the watched thread had no turn meanwhile, except perhaps this one */
+	u64 left_ns;	 /* time at which the task left that came at the last event */
+	u64 came_ns;	 /* arrival time of the task that leaves now */
+	u32 beside_vcpu; /* the watched thread had no turn in between, except perhaps the one that
+			    ends now */
 };
-/* Longest time between a departure and the next arrival in one switch. The scheduler needs this
- * time to choose a task. */
+/* Longest time in ns between a departure and the next arrival in one switch. The scheduler needs
+ * this time to choose a task. */
 #define VMNOISE_HANDOVER_NS 50000
 
-/* How much the events of a CPU matter. */
+/* How the events of a CPU are handled. */
 enum vmnoise_mode {
-	VMNOISE_OFF = 0,     /* not attached completely yet: ignored */
-	VMNOISE_TRACKED = 1, /* only to know who woke a thread */
+	VMNOISE_OFF = 0,     /* ignored, because not all programs are attached yet */
+	VMNOISE_TRACKED = 1, /* used only to find what woke a thread */
 	VMNOISE_MEASURED = 2,
 	VMNOISE_HELD = 3, /* the watched thread is stopped; measured again when it continues */
 };
@@ -102,7 +105,7 @@ struct vmnoise_interference {
 } __attribute__((aligned(128)));
 _Static_assert(sizeof(struct vmnoise_interference) == 128, "one slot is two cache lines");
 
-/* Layout of vmnoise_events::TimerSlot: the wake-up that a periodic task waits for. */
+/* Layout of vmnoise_events::TimerSlot: times of the wake-up that a periodic task waits for. */
 struct vmnoise_timer {
 	u64 expiry_mono_ns;
 	u64 armed_mono_ns;
@@ -118,9 +121,9 @@ struct vmnoise_timer {
 } __attribute__((aligned(128)));
 _Static_assert(sizeof(struct vmnoise_timer) == 128, "one slot is two cache lines");
 
-/* Place from which an SVM exit code is read. It is valid for this kvm_vcpu, as long as the vCPU has
- * more exits than when the place was found, and in this mode (hflags): a nested guest has its own
- * VMCB. */
+/* Address from which an SVM exit code is read. It is valid for this kvm_vcpu, as long as the vCPU
+ * has made more exits than when the address was found. It is also valid only in this mode (hflags),
+ * because a nested guest has its own VMCB. */
 struct vmnoise_vmcb {
 	u64 place;
 	u64 kvm_vcpu;
@@ -129,7 +132,7 @@ struct vmnoise_vmcb {
 	u32 reserved;
 };
 
-/* State of one CPU between two events. All times are CLOCK_MONOTONIC in ns; 0: none. */
+/* State of one CPU between two events. All times are CLOCK_MONOTONIC in ns; 0 means none. */
 struct vmnoise_cpu {
 	struct vmnoise_interference interference;
 	struct vmnoise_timer timer;
@@ -139,54 +142,55 @@ struct vmnoise_cpu {
 	u32 vcpu_tid;
 	u32 observed; /* report only what the thread loses while it runs or waits on this CPU */
 
-	/* Interrupts in progress, innermost last, and the soft interrupt in progress. */
+	/* Interrupts in progress, the innermost last. Then the softirq in progress. */
 	u32 irq_depth;
 	u32 irq_seen;
 	struct vmnoise_begin irqs[VMNOISE_IRQ_NESTING];
 	struct vmnoise_begin softirq;
 	u32 softirq_seen;
 
-	/* The running task, and since when it runs if it is not the vCPU thread. */
+	/* The running task, and the begin of its turn if the task is not the vCPU's thread. */
 	u32 vcpu_was_runnable;
 	u32 running_tid;
-	u64 switched_ns;  /* time of the last switch that was seen */
+	u64 switched_ns;  /* time of the last seen switch */
 	u64 running_task; /* address of the task that came in this switch */
 	struct vmnoise_moment thread_start;
 	struct vmnoise_moment idle_start;
 	u64 thread_end_ns;
 	struct vmnoise_moment vcpu_off;
-	u64 vcpu_task;	/* address of the vCPU thread's task when it last left */
-	u64 vcpu_turns; /* number of its turns before this departure */
+	u64 vcpu_task;	/* address of the vCPU thread's task_struct when the thread last left */
+	u64 vcpu_turns; /* number of the thread's turns before this departure */
 	struct vmnoise_begin wake;
 
 	/* The task that came at the last switch. Its name is needed for an observed thread, and
-	 * where a switch fired no event. */
+	 * after a switch that fired no event. */
 	struct vmnoise_source running;
 
-	/* For an observed thread: since when it runs or waits on this CPU, and the sums of its
-	 * earlier stays. */
+	/* For an observed thread: when it came to this CPU, and the total time and steal time of
+	 * its earlier stays. */
 	struct vmnoise_moment here;
 	u64 here_ns;
 	u64 here_steal_ns;
 
-	/* Where the vCPU thread is in KVM. */
+	/* Place of the vCPU's thread in the life cycle of an exit. */
 	struct vmnoise_moment run_left;
 	struct vmnoise_moment exit_start;
 	struct vmnoise_moment first_host;
-	u64 nmi_until; /* end of the last NMI, if only NMIs ran since first_host; else 0 */
+	u64 nmi_until; /* end of the last NMI, if the host has only had NMIs since first_host; else
+			  0 */
 	u32 kvm_run;
 	u32 guest_entered;
 	u32 left_since_exit;
 	u32 exits_fire;
 
-	/* Reason of the last exit, and the place from which it is read. */
+	/* Reason of the last exit, and the address from which the reason is read. */
 	u64 exit_code;
 	u32 exit_isa;
 	struct vmnoise_vmcb vmcb;
 
-	/* Addresses of this CPU's run queue and of its steal clock, which is found from the run
-	 * queue. User space writes the second if every measured CPU has a steal clock. 0: do not
-	 * sample it. */
+	/* Addresses of this CPU's run queue and of its steal clock, which is found by the run
+	 * queue. User space writes steal_clock if every measured CPU has a steal clock. 0 means
+	 * that the clock is not sampled. */
 	u64 run_queue;
 	u64 steal_clock;
 	u32 xen_clock; /* the clock is a struct vcpu_runstate_info, not a struct kvm_steal_time */
@@ -194,13 +198,13 @@ struct vmnoise_cpu {
 	/* Address of the timer that a periodic task waits for. */
 	u64 timer_address;
 
-	/* Results of read_own_steal. */
+	/* Results of the program read_own_steal. */
 	u64 own_steal_ns;
 	u32 own_version;
 
-	/* Cost of the programs on this CPU. One run in VMNOISE_TIMED_RUN is timed, and counts
-	 * itself and the untimed runs that follow it. So the number of runs is runs - until_timed.
-	 */
+	/* Cost of the programs on this CPU. One run in VMNOISE_TIMED_RUN is timed. It represents
+	 * itself and the untimed runs that follow it. So the number of runs so far is runs -
+	 * until_timed. */
 	u64 runs;
 	u64 timed_runs;
 	u64 timed_ns;
@@ -211,7 +215,7 @@ struct vmnoise_cpu {
 	u64 unpaired;
 } __attribute__((aligned(128))); /* no two CPUs share a cache line, or a prefetched pair of lines */
 
-/* Layout of vmnoise_events::exit_counts, mapped into the guest unchanged. */
+/* Layout of vmnoise_events::exit_counts. The guest has this memory mapped. */
 struct vmnoise_exits {
 	u64 light;
 	u64 heavy;
@@ -219,14 +223,14 @@ struct vmnoise_exits {
 };
 _Static_assert(sizeof(struct vmnoise_exits) == 128, "one slot is two cache lines");
 
-/* Request for the steal clock of a CPU, and the answer. */
+/* A request for the steal clock of a CPU, and the answer. */
 struct vmnoise_steal {
 	u64 clock_minus_run_queue; /* offset between the two per-CPU variables, modulo 2^64 */
 	u64 steal_ns;
 	u64 tick_steal_ns;
 	u32 cpu;
 	u16 xen;   /* as xen_clock of struct vmnoise_cpu */
-	u16 alive; /* a hypervisor writes this clock */
+	u16 alive; /* whether a hypervisor writes this clock */
 };
 
 #endif

@@ -1,5 +1,5 @@
-//! Finds the clocks of guests, and when they changed. The sources are readings of KVM's state, and
-//! the writes that KVM reports.
+//! Finds the clocks of guests, and the instants at which they changed. The sources are readings of
+//! KVM's state, and writes of TSC offsets that KVM reports.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,22 +10,23 @@ use super::wire::WireTscWrite;
 use crate::{KnownVms, VmSearch};
 use vmnoise_host::GuestTsc;
 
-/// A reading of KVM's clocks, made at some time between two instants of CLOCK_MONOTONIC.
+/// A reading of KVM's clocks. It was made at an unknown instant between two known instants
+/// (CLOCK_MONOTONIC).
 #[derive(Debug)]
 pub struct ClockLook {
     before_mono_ns: u64,
     after_mono_ns: u64,
-    /// The clocks, with thread and number of their vCPUs.
+    /// Clock of each vCPU, with the vCPU's thread id and number.
     seen: Vec<(u32, u32, GuestTsc)>,
 }
 
 impl ClockLook {
-    /// Reads the clocks of the guests of these VMs. Debugfs may take some time.
+    /// Reads the clocks of the guests of these VMs. This may take some time if debugfs is used.
     pub fn at(known: &KnownVms) -> ClockLook {
         ClockLook::over(known.search(), &known.processes())
     }
 
-    /// Reads the clocks of the guests of these processes.
+    /// Reads the clocks of the guests of these processes by `search`.
     pub(super) fn over(search: &VmSearch, processes: &[u32]) -> ClockLook {
         let before_mono_ns = mono_ns();
         let seen = search.guest_tscs(processes);
@@ -36,17 +37,18 @@ impl ClockLook {
         }
     }
 
-    /// Returns when the reading was complete, CLOCK_MONOTONIC in ns.
+    /// Returns the end of the reading, CLOCK_MONOTONIC in ns.
     pub fn at_mono_ns(&self) -> u64 {
         self.after_mono_ns
     }
 
-    /// Returns the guests' clocks, each with thread and number of its vCPU.
+    /// Returns the clock of each vCPU, with the vCPU's thread id and number.
     pub fn seen(&self) -> &[(u32, u32, GuestTsc)] {
         &self.seen
     }
 
-    /// Checks thread and number, because threads run one vCPU after the other.
+    /// Returns the clock of this vCPU. Compares thread id and number, because a thread may run
+    /// several vCPUs one after the other.
     fn of(&self, vcpu: &Vcpu) -> Option<GuestTsc> {
         let is_it =
             |tid: u32, number: u32| tid == vcpu.tid && vcpu.number.is_none_or(|it| it == number);
@@ -55,36 +57,36 @@ impl ClockLook {
     }
 }
 
-/// The clocks that were last reported, and the writes since.
+/// The clocks that were last reported, and the writes since the last reading.
 #[derive(Debug, Default)]
 pub(super) struct Clocks {
     reported: BTreeMap<VcpuId, Reported>,
-    /// Writes by process and number of the vCPU.
+    /// Writes up to the last reading, by process id and number of the vCPU.
     writes: BTreeMap<(u32, u32), Writes>,
-    /// Writes after the last reading that was reported.
+    /// Writes after the last reading.
     later: Vec<WireTscWrite>,
 }
 
 #[derive(Debug)]
 struct Reported {
     tsc: GuestTsc,
-    /// First CLOCK_MONOTONIC time, in ns, at which the guest is known to have this clock.
-    /// `seen_mono_ns` is the last such time.
+    /// First instant at which the guest is known to have this clock. `seen_mono_ns` is the last
+    /// such instant. Both are CLOCK_MONOTONIC in ns.
     from_mono_ns: u64,
     seen_mono_ns: u64,
 }
 
-/// A sequence of writes of one offset, as `kvm:kvm_write_tsc_offset` reported them. It fires before
-/// the offset is written, and not while the guest runs.
+/// A sequence of writes of one vCPU's offset, as `kvm:kvm_write_tsc_offset` reports them. This
+/// event fires before the offset is written, and never while the guest runs.
 #[derive(Debug, Clone, Copy)]
 struct Writes {
     first_mono_ns: u64,
     last_mono_ns: u64,
-    /// The offset that the first write replaced.
+    /// Offset before the first write.
     previous_tsc: i64,
-    /// The offset that the last write wrote.
+    /// Offset after the last write.
     next_tsc: i64,
-    /// Whether the offset had another value in between.
+    /// Whether a write between the first and the last write changed the offset.
     moved: bool,
 }
 
@@ -110,9 +112,9 @@ impl Writes {
 }
 
 impl Clocks {
-    /// Returns the news of a reading about the clocks of these vCPUs' guests. `writes` are all
-    /// writes that were reported since the last reading. Writes after this reading are kept for the
-    /// next one.
+    /// Returns the clocks of these vCPUs that are new or have changed in this reading. `writes` are
+    /// all writes that were reported since the last call. Writes after this reading are kept for
+    /// the next call.
     pub(super) fn look(
         &mut self,
         vcpus: &[Vcpu],
@@ -137,20 +139,20 @@ impl Clocks {
             *vcpus_of_number.entry(key).or_insert(0) += 1;
         }
         let clocks = seen.iter().filter_map(|&(vcpu, tsc)| {
-            // A process with several VMs has several vCPUs with one number.
+            // If a process has several VMs, several of its vCPUs may have the same number.
             let key = key(vcpu).filter(|key| vcpus_of_number[key] == 1);
             self.clock(vcpu.id, tsc, key, look)
         });
         clocks.collect()
     }
 
-    /// Forgets vCPUs that have ended.
+    /// Forgets the vCPUs that are not in `vcpus`.
     pub(super) fn keep(&mut self, vcpus: &[Vcpu]) {
         let vcpus: BTreeSet<VcpuId> = vcpus.iter().map(|vcpu| vcpu.id).collect();
         self.reported.retain(|vcpu, _| vcpus.contains(vcpu));
     }
 
-    /// Returns the clock of one vCPU's guest, if it is new or has changed.
+    /// Returns the clock of one vCPU's guest; `None` if it is neither new nor changed.
     fn clock(
         &mut self,
         vcpu: VcpuId,
@@ -185,8 +187,9 @@ impl Clocks {
         })
     }
 
-    /// Returns the writes whose result this reading has seen. Under kvm_pvm, writes report offsets
-    /// that never take effect. If some may be later than the reading, all are kept.
+    /// Returns the writes that explain the offset in this reading, and removes them. Under kvm_pvm,
+    /// some writes report offsets that never take effect. If a write may be later than the reading,
+    /// returns `None` and keeps all writes.
     fn witness(&mut self, key: (u32, u32), tsc: GuestTsc, look: &ClockLook) -> Option<Writes> {
         let writes = *self.writes.get(&key)?;
         let came_to_be = writes.next_tsc == tsc.offset_tsc;
@@ -202,15 +205,15 @@ impl Clocks {
 }
 
 impl Reported {
-    /// Returns until when it held at least, and since when the next clock holds; `None` if the
-    /// clock is the same.
+    /// Returns two instants: until when the reported clock was valid at least, and from when on the
+    /// new clock is valid. `None` if the clock has not changed. Instants are CLOCK_MONOTONIC in ns.
     fn until_next(
         &self,
         tsc: GuestTsc,
         writes: Option<Writes>,
         look: &ClockLook,
     ) -> Option<(u64, u64)> {
-        // No event says when a scale was written.
+        // No event reports when the ratio was written.
         let same_scale = self.tsc.with_offset(0) == tsc.with_offset(0);
         let writes = writes.filter(|_| same_scale);
         let moved = writes.is_some_and(|writes| writes.moved);
@@ -262,7 +265,8 @@ mod tests {
         }
     }
 
-    /// Returns a reading of debugfs that took 5 ns.
+    /// Returns a reading of debugfs that took 5 ns. `seen` has thread id, number and offset of each
+    /// vCPU.
     fn look(at_mono_ns: u64, seen: &[(u32, u32, i64)]) -> ClockLook {
         let clock = |&(tid, number, offset_tsc)| {
             let tsc = GuestTsc {
@@ -279,7 +283,7 @@ mod tests {
         }
     }
 
-    /// Returns KVM's report that at this time one offset replaced another.
+    /// Returns KVM's report of a write at `mono_ns` that replaced the offset `previous` by `next`.
     fn write(mono_ns: u64, previous: i64, next: i64) -> WireTscWrite {
         WireTscWrite {
             mono_ns,
@@ -295,7 +299,7 @@ mod tests {
         clocks.into_iter().map(reported).collect()
     }
 
-    /// One vCPU, whose clock is read again and again.
+    /// Clocks of one vCPU, which is read repeatedly.
     #[derive(Default)]
     struct Web(Clocks);
 
@@ -325,8 +329,8 @@ mod tests {
         let mut web = Web::looked_at(-7);
         assert_eq!(web.look(200, 9, &[write(150, -7, 9)]), [(150, 150, 9)]);
         assert_eq!(web.look(300, 9, &[]), []);
-        // In the first case the reading saw the write that came meanwhile. In the second case it
-        // did not.
+        // The reading overlaps a write. In the first case it has the offset after the write, in the
+        // second case the offset before the write.
         assert_eq!(web.look(400, 5, &[write(402, 9, 5)]), [(402, 402, 5)]);
         assert_eq!(web.look(500, 5, &[write(502, 5, 6)]), []);
         assert_eq!(web.look(600, 6, &[]), [(502, 502, 6)]);
@@ -338,7 +342,7 @@ mod tests {
         let away_and_back = [write(120, 0, 8), write(130, 8, 0)];
         assert_eq!(web.look(200, 0, &away_and_back), [(120, 130, 0)]);
         assert_eq!(web.look(300, 0, &[write(210, 0, 0), write(220, 0, 0)]), []);
-        // The writes that were lost before the first one are unknown.
+        // It is unknown which writes were lost before the first reported write.
         let lost_one = [write(320, 5, 6), write(330, 6, 7)];
         assert_eq!(web.look(400, 7, &lost_one), [(300, 330, 7)]);
     }
@@ -361,7 +365,7 @@ mod tests {
     #[test]
     fn what_is_written_after_a_look_is_for_the_next_one() {
         let mut web = Web::looked_at(0);
-        // The writes are read before the reading is reported.
+        // The writes are received before the reading is evaluated.
         let both = [write(150, 0, 4), write(230, 4, 5)];
         assert_eq!(web.look(200, 4, &both), [(150, 150, 4)]);
         assert_eq!(web.look(300, 5, &[]), [(230, 230, 5)]);
@@ -381,7 +385,7 @@ mod tests {
     #[test]
     fn clocks_follow_each_other_whatever_a_look_missed() {
         let mut web = Web::looked_at(0);
-        // The reading began before the first write, and saw the result of only this one.
+        // The reading began before both writes, and has the offset after the first write.
         let both = [write(201, 0, 4), write(203, 4, 5)];
         assert_eq!(web.look(200, 4, &both), [(105, 205, 4)]);
         assert_eq!(web.look(300, 5, &[]), [(205, 205, 5)]);
@@ -394,7 +398,7 @@ mod tests {
         assert_eq!(of(vcpu(0, 80, Some(4))), [(105, 105, 2)]);
         assert_eq!(of(vcpu(1, 81, None)), [(105, 105, 5)]);
         assert_eq!(of(vcpu(2, 82, Some(3))), []);
-        // With two VMs in one process, it is unknown whose offset was written.
+        // If one process has two VMs, it is unknown to which vCPU a write belongs.
         let twins = [vcpu(0, 80, Some(3)), vcpu(1, 81, Some(3))];
         let clocks = Clocks::default().look(&twins, &both, &[write(50, 0, 1)]);
         assert_eq!(news(clocks), [(105, 105, 1), (105, 105, 5)]);

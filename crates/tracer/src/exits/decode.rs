@@ -1,5 +1,5 @@
-//! Decodes the bytes of the ring buffer into exits and the events around them. Pure: no I/O, no
-//! BPF, no clock.
+//! Decodes the bytes of the ring buffer into exits, intervals of vCPUs and activities. Pure: no
+//! I/O, no BPF, no clock.
 
 use vmnoise_events::{Event, VcpuExit, VcpuId, VcpuInterval, VcpuIntervalKind};
 
@@ -9,7 +9,8 @@ use crate::decode::{Fields, RECORD_BYTES, RecordDecoder};
 use crate::plain;
 use crate::records::Decode;
 
-/// Sizes of the records. Each kind of record has its own size.
+/// Size in bytes of a record of an interval. No two kinds of records have the same size, so the
+/// size shows the kind.
 const INTERVAL_BYTES: usize = size_of::<WireInterval>();
 const EXIT_BYTES: usize = size_of::<WireReported>();
 const WRITE_BYTES: usize = size_of::<WireTscWrite>();
@@ -33,12 +34,12 @@ impl Decode for ExitDecoder {
 }
 
 impl ExitDecoder {
-    /// The sizes of the records: an interval of a vCPU, an exit, a write of a TSC offset.
+    /// Sizes of the records in bytes: an interval of a vCPU, an exit, and a write of a TSC offset.
     pub const SIZES: [usize; 3] = [INTERVAL_BYTES, EXIT_BYTES, WRITE_BYTES];
 
-    /// Decodes one record of the ring buffer. Each source comes before its first use. Bytes that
-    /// are no record give no event, and are counted. vCPUs have the numbers of their places in the
-    /// table.
+    /// Decodes one record of the ring buffer. Each source is sent before its first use. Bytes that
+    /// are no record give no event, and are counted. The id of a vCPU follows from its index in the
+    /// kernel's table.
     pub fn decode(&mut self, bytes: &[u8], sink: &mut dyn FnMut(Event)) {
         let decoded = match bytes.len() {
             INTERVAL_BYTES => self.interval(bytes, sink),
@@ -51,13 +52,13 @@ impl ExitDecoder {
         }
     }
 
-    /// Returns the number of records that could not be decoded so far.
+    /// Returns how many records could not be decoded so far.
     pub fn undecodable(&self) -> u64 {
         self.undecodable + self.activities.undecodable()
     }
 
-    /// Returns the writes of TSC offsets since the last call. They are no events, because they must
-    /// be compared with the offsets that KVM has afterwards.
+    /// Returns the writes of TSC offsets since the last call. Writes are not events, because they
+    /// must be compared with the offsets that KVM has afterwards.
     pub(super) fn take_writes(&mut self) -> Vec<WireTscWrite> {
         std::mem::take(&mut self.writes)
     }
@@ -85,7 +86,7 @@ impl ExitDecoder {
     }
 }
 
-/// Reports an exit, and before it its last stay in the VMM.
+/// Sends an exit. If the exit ended with a stay in the VMM, sends this stay first.
 fn exit(bytes: &[u8], sink: &mut dyn FnMut(Event)) -> Option<()> {
     let reported: WireReported = plain::read(bytes)?;
     let vcpu = vcpu_id(reported.vcpu)?;
@@ -105,7 +106,8 @@ fn exit(bytes: &[u8], sink: &mut dyn FnMut(Event)) -> Option<()> {
     Some(())
 }
 
-/// Returns the id from a place. Place 0 of the table belongs to no vCPU.
+/// Returns the id that corresponds to an index of the kernel's table; `None` for index 0, which is
+/// not used for a vCPU.
 fn vcpu_id(index: u32) -> Option<VcpuId> {
     index.checked_sub(1).map(VcpuId)
 }
@@ -166,7 +168,7 @@ mod tests {
             let others = events.iter().filter(|event| {
                 matches!(event, Event::VcpuInterval(_) | Event::Activity(_))
             });
-            // An exit may also report its stay in the VMM.
+            // One exit may also give an event for its stay in the VMM.
             let reported = others.count() + exits + writes;
             prop_assert!(reported as u64 + undecodable >= records.len() as u64);
             prop_assert!(reported as u64 + undecodable <= records.len() as u64 + exits as u64);

@@ -1,11 +1,12 @@
-//! The clocks of guests whose exits are not counted.
+//! Clocks of guests, for programs that do not count exits.
 
 use vmnoise_events::{Vcpu, VcpuClock};
 
 use super::clocks::{ClockLook, Clocks};
 use crate::VmSearch;
 
-/// The clocks in KVM at the last reading. It is unknown when a clock changed between two readings.
+/// The clocks at the last reading of KVM's state. If a clock changed between two readings, the
+/// instant of the change is unknown.
 #[derive(Debug)]
 pub struct GuestClocks {
     search: VmSearch,
@@ -13,8 +14,8 @@ pub struct GuestClocks {
 }
 
 impl GuestClocks {
-    /// Loads the BPF program that finds the clocks, which needs rights. If the program cannot be
-    /// loaded, the clocks come from debugfs.
+    /// Loads the BPF program that finds the clocks. Call it before rights are dropped. If the
+    /// program cannot be loaded, the clocks come from debugfs.
     pub fn here() -> GuestClocks {
         GuestClocks {
             search: VmSearch::here(),
@@ -22,8 +23,9 @@ impl GuestClocks {
         }
     }
 
-    /// Reads the clocks of the guests of these vCPUs, which must be all vCPUs. Returns the clocks
-    /// that have changed since the last reading, with times of CLOCK_MONOTONIC in ns.
+    /// Reads the clocks of the guests of these vCPUs. Returns the clocks that are new or have
+    /// changed since the last reading. Times are CLOCK_MONOTONIC in ns. vCPUs that are not in
+    /// `vcpus` are forgotten.
     pub fn look(&mut self, vcpus: &[Vcpu]) -> Vec<VcpuClock> {
         let mut processes: Vec<u32> = vcpus.iter().map(|vcpu| vcpu.vmm_pid).collect();
         processes.sort_unstable();

@@ -1,5 +1,5 @@
-//! Opens the programs of `exits`, and loads those that this kernel can run, with room for a number
-//! of vCPUs.
+//! Opens the programs that count exits, and loads those that this kernel can run. The maps have
+//! room for a given number of vCPUs.
 
 use std::collections::{BTreeMap, HashSet};
 
@@ -12,38 +12,38 @@ use crate::log::quietly;
 use crate::object::{load_what_fits, why_not};
 use crate::probes::{Group, Probe};
 
-/// The program that shows when a guest's clock changed.
+/// Name of the program that reports when a guest's clock changed.
 pub(super) const TSC_WRITES: &str = "kvm_write_tsc_offset";
-/// Number of threads that stay in the table although there is no room for their vCPUs. So each of
-/// them is counted once.
+/// Largest number of threads in the table `threads`. It includes threads without room for their
+/// vCPU, so that each of them is counted only once.
 const THREADS: u32 = 16_384;
 
-/// The decisions before loading.
+/// Decisions that are made before loading.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Plan {
-    /// Number of places for vCPUs.
+    /// Number of slots for vCPUs.
     pub(super) vcpus: u32,
     pub(super) streaming: Streaming,
     pub(super) kvm_run_only: bool,
     pub(super) preempt_rt: bool,
 }
 
-/// The loaded object, and why groups are absent.
+/// The loaded object, and the reasons why groups are absent.
 pub(super) struct Loaded {
     pub(super) object: Object,
     pub(super) absent: BTreeMap<Group, String>,
-    /// All tracepoints for which there is a program.
+    /// All tracepoints for which the object has a program.
     pub(super) hooked: HashSet<String>,
 }
 
 impl Plan {
-    /// Returns the groups that report exits. Under kvm_pvm the tracepoints of the last group exist,
-    /// but never fire.
+    /// Returns the groups that observe exits. Under kvm_pvm, the tracepoints of the last group
+    /// exist but never fire.
     pub(super) fn groups() -> &'static [Group] {
         &Group::ALL[..7]
     }
 
-    /// Loads the groups that this kernel has.
+    /// Loads the groups that this kernel supports.
     pub(super) fn load(self, btf: &KernelBtf) -> Result<Loaded, LoadError> {
         let load = |groups: &[Group], _is_trial| self.load_groups(btf, groups);
         let ((object, hooked), absent) = load_what_fits(btf, Self::groups(), &load)?;
@@ -60,8 +60,8 @@ impl Plan {
         })
     }
 
-    /// Returns why nothing can be counted, if so. Only switches show whose thread a CPU runs:
-    /// without them, exits of one VM would count for another.
+    /// Returns a required group that is absent, and why; `None` if none is absent. Switches are
+    /// required, because without them exits of one VM could be counted for another VM.
     pub(super) fn lacks(self, absent: &BTreeMap<Group, String>) -> Option<(Group, &String)> {
         let mut needed = [Group::KvmRun, Group::KvmExit, Group::Sched]
             .into_iter()
@@ -93,7 +93,7 @@ impl Plan {
             for mut map in open.maps_mut() {
                 match map.name().to_str() {
                     Some("exit_cpus") => map.set_max_entries(cpus)?,
-                    // Place 0 is no vCPU.
+                    // Index 0 is not used for a vCPU.
                     Some("vcpus") => map.set_max_entries(self.vcpus + 1)?,
                     Some("free_places" | "newcomers" | "ended") => {
                         map.set_max_entries(self.vcpus)?;
@@ -116,10 +116,10 @@ impl Plan {
 
     fn needs(self, program: &str) -> bool {
         match program {
-            // kvm_exit reports the reasons, if it fires.
+            // If kvm_exit fires, it reports the reasons, and `kvm_userspace_exit` is not needed.
             "kvm_userspace_exit" | "kvm_fpu_alone" => self.kvm_run_only,
             "kvm_fpu" => !self.kvm_run_only,
-            // It fires for all VMs, and nobody needs the writes of other VMs.
+            // This event fires for all VMs. Only `Exits` needs the writes of all VMs.
             TSC_WRITES => matches!(self.streaming, Streaming::Exits { .. }),
             _ => true,
         }

@@ -1,5 +1,5 @@
-//! Counts every exit of every vCPU of this host in the kernel; user space only reads. Exits are
-//! also reported one by one if that is wanted.
+//! Counts every exit of every vCPU of this host in the kernel. User space only reads the counts.
+//! Exits are also reported one by one if this is requested.
 
 mod clocks;
 mod decode;
@@ -40,32 +40,33 @@ use stream::Stream;
 use table::Table;
 use wire::{WireReason, WireVcpu};
 
-/// Number of reasons with their own sums for each vCPU: EXITS_REASONS of `bpf/exits.h`.
+/// Number of reasons for which each vCPU has sums: EXITS_REASONS of `bpf/exits.h`.
 const REASONS: usize = 40;
 
-/// Number of times that a vCPU's counts are read again until they stand still.
+/// Largest number of times that a vCPU's counts are read again, until two readings are equal.
 const READS: usize = 4;
 
-/// The records that are reported one by one, in addition to the counts.
+/// Records that are reported one by one, in addition to the counts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Streaming {
-    /// Nothing: counting alone costs least.
+    /// No records. Counting alone costs least.
     Off,
-    /// Exits, what kept the vCPUs' threads from their guests, and the host's work there.
+    /// Exits, what kept the threads of vCPUs from running their guests, and the host's work during
+    /// this time.
     Exits {
-        /// Least noise of an exit that is reported, in ns. Noise is the exit's length without the
-        /// guest's own halts.
+        /// Shortest noise, in ns, of an exit that is reported. Noise is the length of the exit
+        /// without the guest's own halts.
         threshold_ns: u64,
     },
-    /// Every exit, of one VM at a time and for one time window after another
-    /// ([`ExitTracer::follow`]). The programs time themselves.
+    /// Every exit of one VM at a time, in one time window after another ([`ExitTracer::follow`]).
+    /// The programs measure their own cost.
     Stretches,
 }
 
-/// The programs that count exits. They run while this value lives.
+/// The programs that count exits. They run from [`ExitTracer::attach`] until this value is dropped.
 #[derive(Debug)]
 pub struct ExitTracer {
-    // Dropped first, so no program runs while the rest is dropped.
+    // This field is dropped first, so that no program runs while the other fields are dropped.
     links: Vec<Link>,
     stream: Option<Stream>,
     object: Object,
@@ -73,23 +74,23 @@ pub struct ExitTracer {
     reasons: ReasonSource,
     roll: Roll,
     watched: Watched,
-    /// The process whose vCPUs are counted; 0: all processes.
+    /// Process id of the VM whose vCPUs are counted; 0: vCPUs of all processes.
     followed: u32,
     before: Before,
 }
 
 impl ExitTracer {
-    /// Loads the programs, with room for this many vCPUs at a time. Nothing runs yet.
+    /// Loads the programs. Nothing runs yet. `vcpus` is the largest number of vCPUs at a time.
     ///
     /// # Errors
-    /// [`LoadError::Refused`] if this machine or the rights of this process do not allow it,
-    /// [`LoadError::Broken`] if they allow it and it fails.
+    /// [`LoadError::Refused`] if this machine does not allow BPF, or this process has no right to
+    /// use it. [`LoadError::Broken`] if BPF is allowed, but the programs do not load.
     pub fn load(vcpus: u32, streaming: Streaming) -> Result<ExitTracer, LoadError> {
         let btf = KernelBtf::read().map_err(|error| no_btf(&error))?;
         Self::load_on(&btf, vcpus, streaming)
     }
 
-    /// Does the same as `load` with this description of the kernel.
+    /// Does the same as [`ExitTracer::load`] with the given type information of the kernel.
     fn load_on(btf: &KernelBtf, vcpus: u32, streaming: Streaming) -> Result<ExitTracer, LoadError> {
         let host = Host::here();
         let reasons = ReasonSource::of(host.kvm_module().as_deref(), btf);
@@ -110,8 +111,8 @@ impl ExitTracer {
         };
         let table = Table::new(&object, vcpus);
         let table = table.map_err(|error| LoadError::Broken(format!("the vCPUs: {error}")))?;
-        // The source of reasons has its own status. On PREEMPT_RT a softirq counts up to the switch
-        // that preempts it.
+        // `reasons_status` reports the source of the reasons. On PREEMPT_RT, a softirq's time ends
+        // at the switch to the task that preempts it.
         let kernel = Kernel::of(&host, btf, &hooked, plan.kvm_run_only);
         Ok(ExitTracer {
             links: Vec::new(),
@@ -126,9 +127,9 @@ impl ExitTracer {
         })
     }
 
-    /// Prepares places for threads that are already vCPUs, from all VMs of this host. Otherwise a
-    /// vCPU that stays in its guest would be found late. Later vCPUs are found when they come. Call
-    /// this function before [`ExitTracer::attach`].
+    /// Puts the threads that are already vCPUs into the kernel's table, for all VMs of this host.
+    /// Otherwise a vCPU that stays in its guest would be found late. Later vCPUs are found when
+    /// they come. Call this function before [`ExitTracer::attach`].
     ///
     /// # Errors
     /// If the maps cannot be written.
@@ -149,8 +150,9 @@ impl ExitTracer {
         Ok(())
     }
 
-    /// Looks for new vCPUs. Returns the processes of the vCPUs that have come since the last call.
-    /// Look up the VMs of these processes while they live, and call [`ExitTracer::learn`].
+    /// Finds new vCPUs. Returns the process ids of the vCPUs that have come since the last call.
+    /// Look up the VMs of these processes while they live, and pass the VMs to
+    /// [`ExitTracer::learn`].
     ///
     /// # Errors
     /// If the maps cannot be read.
@@ -158,15 +160,16 @@ impl ExitTracer {
         self.roll.look(&self.object)
     }
 
-    /// Stores the names of the given VMs and their vCPUs. `looked_at` are the processes of new
-    /// vCPUs that were looked up. Names are kept after the vCPUs end. A vCPU that has ended
-    /// meanwhile also gets its name.
+    /// Stores the names of the given VMs and their vCPUs. `looked_at` are the process ids of new
+    /// vCPUs that were looked up. Names are kept after vCPUs end. A vCPU that ended during the
+    /// look-up also gets its name.
     pub fn learn(&mut self, looked_at: &[u32], vms: Vec<VmProcess>) {
         self.roll.learn(looked_at, vms);
     }
 
-    /// Frees the places of vCPUs whose VM is gone, although their thread lives. `vms` are all VMs
-    /// of this host: a VM is gone if it was there at the last call, and is not there now.
+    /// Frees the table slots of vCPUs whose VM is gone, although their thread still lives. `vms`
+    /// are all VMs of this host. A VM is gone if it was in `vms` at the previous call, and is not
+    /// in it now.
     ///
     /// # Errors
     /// If the maps cannot be read or written.
@@ -188,8 +191,8 @@ impl ExitTracer {
         Ok(())
     }
 
-    /// Begins to count. All programs are attached, so each begin is counted only if the program
-    /// that sees its end runs.
+    /// Begins to count. All programs must be attached before. Otherwise the begin of an exit could
+    /// be counted without its end.
     ///
     /// # Errors
     /// If the maps cannot be written.
@@ -203,16 +206,16 @@ impl ExitTracer {
     /// # Errors
     /// If the maps cannot be written.
     pub fn detach(&mut self) -> std::io::Result<()> {
-        // Begins stop first, because programs go one by one.
+        // Counting of begins stops first, because programs are detached one by one.
         let controls = wire::controls(false, self.followed);
         self.object.set(".data", 0, &controls)?;
         self.links.clear();
         Ok(())
     }
 
-    /// Returns the vCPUs that are present, in the order in which they were first seen.
-    /// [`ExitTracer::drain`] reported those that have ended. The counts of one vCPU are from one
-    /// instant, unless it exits all the time.
+    /// Returns the vCPUs that are present, in the order in which they were first seen, with their
+    /// totals. [`ExitTracer::drain`] reports the vCPUs that have ended. The counts of one vCPU are
+    /// from one instant, unless it exits all the time.
     ///
     /// # Errors
     /// If the maps cannot be read.
@@ -220,7 +223,8 @@ impl ExitTracer {
         let present = self.roll.table.present().into_iter();
         present
             .map(|(id, place)| {
-                // Its map entries are read one after the other while the vCPU runs.
+                // The counts are in several map entries, which are read one after the other while
+                // the vCPU runs.
                 let mut last = self.read_vcpu(id, place)?;
                 for _ in 0..READS {
                     let again = self.read_vcpu(id, place)?;
@@ -249,19 +253,19 @@ impl ExitTracer {
         ))
     }
 
-    /// Returns whether this KVM never reports that a guest was left (kvm_pvm). An exit is then the
-    /// time between two KVM_RUN, and exits that the kernel handled alone are unknown.
+    /// Returns whether this KVM (kvm_pvm) never reports that a guest was left. An exit is then the
+    /// time between two KVM_RUN calls. Exits that the kernel handled alone are unknown.
     pub fn kvm_run_only(&self) -> bool {
         self.plan.kvm_run_only
     }
 
-    /// Returns which events this run can see, after its programs are attached.
+    /// Returns which events this run can observe. Call it after the programs are attached.
     pub fn witnesses(&self) -> Witnesses {
         self.watched.witnesses()
     }
 
-    /// Returns how the host's work on vCPUs is observed, by group, and what is missing. Exits have
-    /// their own statuses.
+    /// Returns the status of each group that observes the host's work on vCPUs. Exits have their
+    /// own statuses.
     fn probe_statuses(&self) -> Vec<ProbeStatus> {
         let of_kvm = |group: Group| matches!(group, Group::KvmRun | Group::KvmExit);
         let probe_statuses = self.watched.probe_statuses();
@@ -272,14 +276,13 @@ impl ExitTracer {
     }
 
     /// Reports each vCPU that has come since the last call, all records, and the totals of each
-    /// vCPU that has ended. Each source and each vCPU is defined before its first use. An exit
-    /// comes after the intervals and activities that make it up, except for interrupts in progress
-    /// on a CPU that it left. Call it a few times a second.
-    ///
+    /// vCPU that has ended. Each source and each vCPU is defined before its first use. The
+    /// intervals and activities during an exit are reported before the exit. Interrupts in progress
+    /// on a CPU that the exit left are an exception. Call this function a few times a second.
     /// # Errors
     /// If the ring buffer or the maps cannot be read or written.
     pub fn drain(&mut self, sink: &mut dyn FnMut(Event)) -> Result<(), TraceError> {
-        // All records of a vCPU that has ended by now are in the ring.
+        // All records of vCPUs that have already ended are in the ring buffer now.
         let roll = &mut self.roll;
         roll.define(&self.object, sink).map_err(TraceError::Ring)?;
         let ended = roll.table.take_ended();
@@ -293,7 +296,7 @@ impl ExitTracer {
         Ok(())
     }
 
-    /// Reports the totals of a vCPU that has ended, and frees its place.
+    /// Reports the totals of a vCPU that has ended, and frees its table slot.
     fn report_last(
         &mut self,
         id: VcpuId,
@@ -306,13 +309,14 @@ impl ExitTracer {
         self.roll.bury(&self.object, id, place)
     }
 
-    /// Returns whether [`ExitTracer::report_clocks`] reports any clocks: it needs the stream.
+    /// Returns whether [`ExitTracer::report_clocks`] can report clocks. It requires [`Streaming`]
+    /// other than `Off`.
     pub fn reports_clocks(&self) -> bool {
         self.stream.is_some()
     }
 
-    /// Reports the guests' clocks that are new in this reading of KVM's clocks, or have changed,
-    /// for all vCPUs that are present. Each vCPU is defined before.
+    /// Reports the guests' clocks that are new or have changed in this reading of KVM's clocks. It
+    /// covers all present vCPUs. Each vCPU is defined before its clock.
     ///
     /// # Errors
     /// If the maps cannot be read.
@@ -324,7 +328,7 @@ impl ExitTracer {
         if self.stream.is_none() {
             return Ok(());
         }
-        // Writes before the reading are in the ring by now.
+        // Writes of clocks from before the reading are in the ring buffer now.
         self.drain(sink)?;
         if let Some(stream) = &mut self.stream {
             stream.report_clocks(look, &self.roll.looked_up(), sink);
@@ -332,14 +336,14 @@ impl ExitTracer {
         Ok(())
     }
 
-    /// Returns whether the times of changes of guests' clocks are reported.
+    /// Returns whether the instants at which guests' clocks changed are reported.
     pub fn dates_clocks(&self) -> bool {
         let mut programs = self.object.progs();
         programs.any(|program| program.name() == TSC_WRITES && program.autoload())
     }
 
-    /// Returns the losses since the start, by kind. A count of 0 is known to be 0. The counts
-    /// themselves lose only missed events and vCPUs without room.
+    /// Returns the number of losses since the start, by kind. A count of 0 means that nothing was
+    /// lost. The counts of exits are affected only by missed events and vCPUs without room.
     ///
     /// # Errors
     /// If the maps cannot be read.

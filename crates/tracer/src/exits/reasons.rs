@@ -1,23 +1,24 @@
-//! Sources of the reason of an exit, which is no argument of `kvm_exit`.
+//! Sources of exit reasons. `kvm_exit` does not have the reason as an argument.
 
 use crate::btf::KernelBtf;
 
-/// Source of the reasons of exits.
+/// Source of exit reasons.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ReasonSource {
-    /// The structures of this module of KVM, found by its BTF.
+    /// The structures of a vendor's KVM module, found by its BTF.
     Btf {
-        /// `kvm_amd` or `kvm_intel`.
+        /// Name of the module: `kvm_amd` or `kvm_intel`.
         module: &'static str,
     },
-    /// Why KVM_RUN returned: this KVM (kvm_pvm) never reports that a guest was left.
+    /// The reason why KVM_RUN returned. This KVM (kvm_pvm) never reports that a guest was left.
     KvmRun,
-    /// Unknown: no BTF shows where the reasons are stored.
+    /// None: no BTF shows where KVM stores the reasons.
     Unread,
 }
 
 impl ReasonSource {
-    /// Returns the source for this vendor's module; `None` is no known module.
+    /// Returns the source for this vendor's module; `kvm_module` is `None` if no known module is
+    /// loaded.
     pub(crate) fn of(kvm_module: Option<&str>, btf: &KernelBtf) -> ReasonSource {
         let by_btf = |module, structure| match btf.has_vcpu_structure(structure) {
             true => ReasonSource::Btf { module },

@@ -1,5 +1,5 @@
-//! Programs that stay loaded, and are attached for one VM and one time window after another. Each
-//! time they begin with empty counts.
+//! Reuse of loaded programs: they stay loaded, and are attached for one VM and one time window
+//! after another. Counts begin at 0 in each window.
 
 use std::collections::BTreeSet;
 
@@ -14,22 +14,22 @@ use crate::error::TraceError;
 use crate::maps::Maps;
 use vmnoise_host::VmProcess;
 
-/// One run in this number is timed: EXITS_TIMED_RUN of `bpf/exits.h`.
+/// One of this many program runs is timed: EXITS_TIMED_RUN of `bpf/exits.h`.
 const TIMED_RUN: u64 = 251;
 
-/// Counts before the time window that is reported.
+/// Counts from before the current time window. They are subtracted from the results.
 #[derive(Debug, Default)]
 pub(super) struct Before {
     /// Number of events that the programs missed.
     pub(super) missed: u64,
-    /// Length of the timed runs.
+    /// Total length of the timed runs, in ns.
     timed_ns: u64,
 }
 
 impl ExitTracer {
-    /// Discards all reports and counts, and counts only the given VM from now on. Call this
-    /// function while no program is attached, and a moment after [`ExitTracer::detach`], when no
-    /// program runs any more.
+    /// Discards all reports and counts, and counts only the vCPUs of the given VM from now on. Call
+    /// this function some time after [`ExitTracer::detach`], when no program is attached or runs
+    /// any more.
     ///
     /// # Errors
     /// If the ring buffer or the maps cannot be read or written.
@@ -41,8 +41,8 @@ impl ExitTracer {
         self.expect(vec![vm]).map_err(TraceError::Ring)
     }
 
-    /// Returns the cost of the programs so far, on all CPUs, in ns. It includes one reading of the
-    /// clock per run. It is 0 if the programs do not time themselves. Each timed run stands for
+    /// Returns the cost in ns of the programs so far, on all CPUs. The cost is 0 if the programs do
+    /// not time themselves. It includes one reading of the clock per run. Each timed run stands for
     /// `TIMED_RUN` runs.
     ///
     /// # Errors
@@ -57,7 +57,8 @@ impl ExitTracer {
             missed: accounting::recursion_misses(object)?,
             timed_ns: self.before.timed_ns + timed_ns(object)?,
         };
-        // Free places are still as they were at the begin.
+        // Free slots have not been used since the last renewal, so only the other slots are
+        // cleared.
         let mut used: BTreeSet<u32> = (1..=self.plan.vcpus).collect();
         while let Some(place) = object.pop("free_places")? {
             used.remove(&place);

@@ -1,4 +1,5 @@
-//! The list of vCPUs: each is defined when it comes, in the order of the ids and without holes.
+//! The list of vCPUs. Each vCPU is defined by an event when it comes. Ids are ascending and without
+//! gaps.
 
 use std::collections::BTreeSet;
 
@@ -11,26 +12,27 @@ use super::wire::WireVcpu;
 use crate::maps::Maps;
 use vmnoise_host::VmProcess;
 
-/// The places in the kernel's table, and the names of the vCPUs that have or had them.
+/// The kernel's table of vCPUs, and the names of the present and earlier vCPUs.
 #[derive(Debug)]
 pub(super) struct Roll {
     pub(super) table: Table,
     names: VmNames,
     sees_kvm: bool,
-    /// The vCPUs as they were last defined, by id.
+    /// Last definition of each vCPU, indexed by id.
     defined: Vec<Vcpu>,
-    /// Processes of the vCPUs that came since the last [`Roll::look`].
+    /// Process ids of the VMMs of the vCPUs that came since the last [`Roll::look`].
     arrived: Vec<u32>,
-    /// Processes that are being looked up, with no result yet.
+    /// Process ids that the caller looks up at the moment, without a result yet.
     looked_at: BTreeSet<u32>,
-    /// vCPUs that ended meanwhile, with the kernel's data about them.
+    /// vCPUs that ended while their processes were being looked up, with the kernel's data about
+    /// them.
     nameless: Vec<(VcpuId, WireVcpu)>,
-    /// Whether names are known that were not when the vCPUs were defined.
+    /// Whether names have been learned since the last [`Roll::define`].
     stale: bool,
-    /// Processes that held VMs at the last look at all processes. Names may also be known of other
-    /// processes: the files of other users' processes may be hidden, but their names are not.
+    /// Processes that held VMs at the last scan of all processes. `names` may have further
+    /// processes: files of other users' processes may be hidden, although their names are readable.
     hold_vms: BTreeSet<u32>,
-    /// vCPUs whose VMs are gone, and whose places could not be freed yet.
+    /// vCPUs whose VMs are gone, and whose table slots could not be freed yet.
     outlived: Vec<(VcpuId, u32)>,
 }
 
@@ -58,8 +60,8 @@ impl Roll {
         self.stale = true;
     }
 
-    /// Finds which vCPUs have come and which have ended. Returns the VMMs' processes of those that
-    /// came since the last call, to be looked up.
+    /// Finds the vCPUs that have come or ended since the last call. Returns the process ids of the
+    /// VMMs of new vCPUs. The caller must look up these processes.
     pub(super) fn look(&mut self, object: &Object) -> std::io::Result<Vec<u32>> {
         self.see(object)?;
         let mut processes = std::mem::take(&mut self.arrived);
@@ -76,8 +78,8 @@ impl Roll {
         Ok(())
     }
 
-    /// Notes that a vCPU of this process has come. If the process has no other vCPUs and is not
-    /// being looked up, another process may have got its number.
+    /// Notes that a vCPU of this process has come. Forgets the names of the process if it has no
+    /// other vCPUs and is not being looked up. Another process may have had the same process id.
     fn welcome(&mut self, process: u32) {
         let is_known = self.arrived.contains(&process) || self.is_heard_of(process);
         if !is_known {
@@ -86,14 +88,14 @@ impl Roll {
         self.arrived.push(process);
     }
 
-    /// Returns whether the process has defined vCPUs, or is being looked up.
+    /// Returns whether the process has defined vCPUs or is being looked up.
     fn is_heard_of(&self, process: u32) -> bool {
         let present = self.table.present().into_iter();
         let mut defined = present.filter_map(|(id, _)| self.defined.get(id.0 as usize));
         self.looked_at.contains(&process) || defined.any(|vcpu| vcpu.vmm_pid == process)
     }
 
-    /// Defines the vCPUs that have come, and again those of which more is known.
+    /// Defines the new vCPUs, and defines vCPUs again whose facts have changed.
     pub(super) fn define(
         &mut self,
         object: &Object,
@@ -113,15 +115,15 @@ impl Roll {
         Ok(())
     }
 
-    /// Takes the result of a look at all processes: these hold VMs. Returns the processes that did
-    /// at the last look, and no longer do.
+    /// Takes the VMs that a scan of all processes found. Returns the process ids that held a VM at
+    /// the previous scan and no longer do.
     pub(super) fn gone(&mut self, vms: &[VmProcess]) -> BTreeSet<u32> {
         let before = std::mem::take(&mut self.hold_vms);
         self.hold_vms = vms.iter().map(|vm| vm.pid).collect();
         before.difference(&self.hold_vms).copied().collect()
     }
 
-    /// Frees the places of vCPUs whose VM was there at the last look, and is not among these.
+    /// Frees the table slots of vCPUs whose VM existed at the previous scan, and is not in `vms`.
     pub(super) fn forget_gone(
         &mut self,
         object: &Object,
@@ -134,7 +136,7 @@ impl Roll {
         let mut outlived = std::mem::take(&mut self.outlived);
         let present = self.table.present().into_iter();
         outlived.extend(present.filter(|(id, _)| {
-            // A vCPU that came later belongs to another VM.
+            // A vCPU without a definition came later, and belongs to another VM.
             let vcpu = self.defined.get(id.0 as usize);
             vcpu.is_some_and(|vcpu| gone.contains(&vcpu.vmm_pid))
         }));
@@ -146,7 +148,7 @@ impl Roll {
         Ok(())
     }
 
-    /// Returns the vCPU that has this place, and defines it if it is new.
+    /// Returns the vCPU that has this table slot. Defines the vCPU if it is new.
     pub(super) fn at(
         &mut self,
         object: &Object,
@@ -163,7 +165,7 @@ impl Roll {
         id.ok_or_else(|| std::io::Error::other("a vCPU without a place in the table"))
     }
 
-    /// Defines a vCPU again if its first exit has shown to which VM it belongs.
+    /// Defines a vCPU again if its first exit has shown to which VM the vCPU belongs.
     pub(super) fn complete(
         &mut self,
         object: &Object,
@@ -177,12 +179,12 @@ impl Roll {
         Ok(id)
     }
 
-    /// Returns what is known of the vCPU that has this place.
+    /// Returns the known facts about the vCPU in a table slot.
     pub(super) fn vcpu(&self, id: VcpuId, wire: &WireVcpu) -> Vcpu {
         self.names.vcpu(id, wire, self.sees_kvm)
     }
 
-    /// Returns the vCPUs that have a place now, as they were last defined.
+    /// Returns the last definitions of the vCPUs that have a table slot now.
     pub(super) fn present(&self) -> Vec<Vcpu> {
         let present = self.table.present().into_iter();
         present
@@ -190,7 +192,7 @@ impl Roll {
             .collect()
     }
 
-    /// Returns the same as `present`, without vCPUs whose processes are being looked up: their
+    /// Returns the same as `present`, without vCPUs whose processes are being looked up. Their
     /// numbers in their VMs are not known yet.
     pub(super) fn looked_up(&self) -> Vec<Vcpu> {
         let mut vcpus = self.present();
@@ -201,7 +203,7 @@ impl Roll {
         vcpus
     }
 
-    /// Frees the place of a vCPU that has ended and was reported.
+    /// Frees the table slot of a vCPU that has ended and was reported.
     pub(super) fn bury(&mut self, object: &Object, id: VcpuId, place: u32) -> std::io::Result<()> {
         let wire = read(object, place)?;
         if self.looked_at.contains(&wire.tgid) {
@@ -210,7 +212,7 @@ impl Roll {
         self.table.free(object, place)
     }
 
-    /// Defines again the vCPUs that ended before their processes had been looked up.
+    /// Defines the vCPUs again that ended while their processes were being looked up.
     fn name_those_who_ended(&mut self, sink: &mut dyn FnMut(Event)) {
         let is_reported = |(_, wire): &mut (_, WireVcpu)| !self.looked_at.contains(&wire.tgid);
         let reported: Vec<(VcpuId, WireVcpu)> = self.nameless.extract_if(.., is_reported).collect();

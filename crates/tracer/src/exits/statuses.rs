@@ -1,12 +1,13 @@
-//! How exits are seen and named on this machine, for `vmnoise doctor` and the last lines of each
-//! result.
+//! Statuses of the sources and names of exits on this machine. `vmnoise doctor` and the last lines
+//! of each result show them.
 
 use vmnoise_events::{ProbeName, ProbeStatus};
 
 use super::{ExitTracer, ReasonSource};
 
 impl ExitTracer {
-    /// Returns how exits are counted and named, and how the host's work on vCPUs is observed.
+    /// Returns the status of counting exits, of their reasons, and of each group that observes the
+    /// host's work on vCPUs.
     pub fn exit_statuses(&self) -> Vec<ProbeStatus> {
         let mut probe_statuses = vec![self.counting_status()];
         if !self.kvm_run_only() {
@@ -18,12 +19,12 @@ impl ExitTracer {
         probe_statuses
     }
 
-    /// Returns how exits are counted.
+    /// Returns the status of counting exits.
     pub fn counting_status(&self) -> ProbeStatus {
         of_counting(self.kvm_run_only())
     }
 
-    /// Returns the source of the reasons of exits.
+    /// Returns the status of exit reasons, which names their source.
     pub fn reasons_status(&self) -> ProbeStatus {
         of_reasons(self.reasons)
     }

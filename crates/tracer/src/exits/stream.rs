@@ -1,4 +1,4 @@
-//! Passes on what the programs stream, and defines each vCPU before its first use.
+//! Forwards the records that the programs report, and defines each vCPU before its first use.
 
 use libbpf_rs::Object;
 use vmnoise_events::{Event, Vcpu, VcpuExit, VcpuId, VcpuInterval};
@@ -10,11 +10,13 @@ use super::roll::Roll;
 use crate::error::{LoadError, TraceError};
 use crate::records::Records;
 
-/// Holds the records of a tenth of a second on a host with a million records per second.
+/// Size of the ring buffer in bytes. It has room for a tenth of a second with a million records per
+/// second.
 const RING_BYTES: u32 = 16 << 20;
 
 impl Streaming {
-    /// Returns the size of the ring buffer, which cannot be 0.
+    /// Returns the size of the ring buffer in bytes. It is never 0, because the kernel refuses this
+    /// size.
     pub(super) fn ring_bytes(self) -> u32 {
         match self {
             Streaming::Off => rustix::param::page_size() as u32,
@@ -23,7 +25,7 @@ impl Streaming {
     }
 }
 
-/// The reader of the ring buffer.
+/// Reader of the ring buffer, and the clocks that it reported.
 #[derive(Debug)]
 pub(super) struct Stream {
     records: Records<ExitDecoder>,
@@ -38,7 +40,7 @@ impl Stream {
         })
     }
 
-    /// Discards what is in the ring, and begins with empty counts.
+    /// Discards all records in the ring buffer, and sets all counts to 0.
     pub(super) fn renew(&mut self) -> Result<(), TraceError> {
         self.records.drain(&mut |_| {})?;
         self.records
@@ -51,8 +53,8 @@ impl Stream {
         self.records.undecodable()
     }
 
-    /// Passes on all records since the last call. Records have the numbers of places, so all of
-    /// them are read before a place gets another vCPU.
+    /// Forwards all records since the last call. Records have table indexes instead of ids. All of
+    /// them must be read before a table slot gets another vCPU.
     pub(super) fn drain(
         &mut self,
         object: &Object,
@@ -62,8 +64,7 @@ impl Stream {
         let mut result = Ok(());
         self.records.drain(&mut |event| {
             let named = match event {
-                // Before the first exit is reported, kvm_exit has shown to which VM the vCPU
-                // belongs.
+                // An exit is reported after kvm_exit has shown to which VM the vCPU belongs.
                 Event::Exit(exit) => roll
                     .complete(object, place(exit.vcpu), sink)
                     .map(|vcpu| Event::Exit(VcpuExit { vcpu, ..exit })),
@@ -80,7 +81,7 @@ impl Stream {
         result
     }
 
-    /// Reports the news of this reading about the clocks of these vCPUs' guests.
+    /// Reports the clocks of these vCPUs' guests that are new or have changed in this reading.
     pub(super) fn report_clocks(
         &mut self,
         look: &ClockLook,
@@ -93,7 +94,8 @@ impl Stream {
     }
 }
 
-/// Returns the place. The decoder only knows the places of vCPUs, and counts from them.
+/// Converts a vCPU's id from the decoder back to the index in the kernel's table. Index 0 is not
+/// used.
 fn place(id: VcpuId) -> u32 {
     id.0 + 1
 }

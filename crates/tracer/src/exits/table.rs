@@ -1,4 +1,4 @@
-//! The table of vCPUs in the kernel: few places, for vCPUs that come and go.
+//! The kernel's table of vCPUs. It has a limited number of slots, which are reused when vCPUs end.
 
 use libbpf_rs::Object;
 use vmnoise_events::VcpuId;
@@ -8,21 +8,23 @@ use super::wire::{WireCpu, WireReason, WireVcpu};
 use crate::maps::Maps;
 use crate::plain;
 
-/// The vCPU of each place. Ids are given in the order in which vCPUs came, and are never reused.
+/// The vCPU in each slot of the kernel's table. Ids are given in the order in which vCPUs came, and
+/// are never reused.
 #[derive(Debug, Default)]
 pub(super) struct Table {
-    /// By place. Place 0 belongs to no vCPU.
+    /// Id of the vCPU in each slot; `None` for a free slot. Slot 0 is not used.
     owners: Vec<Option<VcpuId>>,
-    /// Number of vCPUs that came so far.
+    /// Number of vCPUs that have come so far.
     count: u32,
-    /// Places of vCPUs that have ended, before their last reading.
+    /// Slots of vCPUs that have ended, and whose counts will be read for the last time.
     ended: Vec<u32>,
-    /// As `ended`, but the thread lives and may be current as a vCPU on some CPU.
+    /// Slots of vCPUs whose VM has ended although their thread lives. A CPU may still refer to
+    /// them.
     vacating: Vec<u32>,
 }
 
 impl Table {
-    /// Creates a table with this many places, all free.
+    /// Creates a table with this many free slots.
     pub(super) fn new(object: &Object, places: u32) -> std::io::Result<Table> {
         for place in 1..=places {
             object.push("free_places", place)?;
@@ -33,7 +35,8 @@ impl Table {
         })
     }
 
-    /// Gives a vCPU a place before its first event; `None` if no place is free.
+    /// Puts a vCPU into the table before its first event. Returns its slot; `None` if no slot is
+    /// free.
     pub(super) fn seat(
         &mut self,
         object: &Object,
@@ -48,8 +51,8 @@ impl Table {
         Ok(Some(place))
     }
 
-    /// Finds which vCPUs have ended, and then which have come. Returns the places of those that
-    /// came.
+    /// Finds the vCPUs that have ended, and then the vCPUs that have come. Returns the slots of the
+    /// new vCPUs.
     pub(super) fn look(&mut self, object: &Object) -> std::io::Result<Vec<u32>> {
         while let Some(place) = object.pop("ended")? {
             self.ended.push(place);
@@ -58,8 +61,8 @@ impl Table {
         self.newcomers(object)
     }
 
-    /// Returns the places of vCPUs that have come. They have ids before anything is reported of
-    /// them.
+    /// Returns the slots of the new vCPUs, and gives each vCPU an id. This happens before anything
+    /// is reported of a vCPU.
     pub(super) fn newcomers(&mut self, object: &Object) -> std::io::Result<Vec<u32>> {
         let mut places = Vec::new();
         while let Some(place) = object.pop("newcomers")? {
@@ -76,12 +79,12 @@ impl Table {
         }
     }
 
-    /// Returns the vCPU of this place.
+    /// Returns the id of the vCPU in this slot; `None` if the slot is free.
     pub(super) fn at(&self, place: u32) -> Option<VcpuId> {
         self.owners.get(place as usize).copied().flatten()
     }
 
-    /// Returns the vCPUs that have a place, by id.
+    /// Returns the vCPUs in the table with their slots, ordered by id.
     pub(super) fn present(&self) -> Vec<(VcpuId, u32)> {
         let owners = (0..).zip(&self.owners);
         let mut present: Vec<(VcpuId, u32)> = owners
@@ -91,9 +94,9 @@ impl Table {
         present
     }
 
-    /// Frees the place of a thread that is no vCPU any more, after it has left its CPU. The thread
-    /// may live on. Returns whether this is done: not while it waits for a CPU, because the
-    /// kernel's count of waiting threads has it until it gets one.
+    /// Removes a thread from the table that is no longer a vCPU, although the thread may live on.
+    /// Returns whether this is complete. If the thread waits for a CPU, returns false: the kernel's
+    /// count of waiting threads includes it until it gets a CPU.
     pub(super) fn vacate(
         &mut self,
         object: &Object,
@@ -102,7 +105,8 @@ impl Table {
         let Some(vcpu) = object.value::<WireVcpu>("vcpus", place)? else {
             return Ok(true);
         };
-        // If the vCPU is gone, or the thread is another vCPU by now, the kernel reports it itself.
+        // If the vCPU has ended, or the thread is another vCPU by now, the kernel itself reports
+        // the end.
         if self.at(place) != Some(id) || object.value("threads", vcpu.tid)? != Some(place) {
             return Ok(true);
         }
@@ -115,7 +119,7 @@ impl Table {
         Ok(true)
     }
 
-    /// Moves places to `ended` that no thread and no CPU refers to any more.
+    /// Moves slots from `vacating` to `ended` if no thread and no CPU refers to them any more.
     fn look_for_left(&mut self, object: &Object) -> std::io::Result<()> {
         if self.vacating.is_empty() {
             return Ok(());
@@ -131,7 +135,8 @@ impl Table {
         Ok(())
     }
 
-    /// Returns the places for a last reading, by the ids of their vCPUs.
+    /// Returns the vCPUs that have ended, ordered by id, with their slots. The caller reads their
+    /// counts for the last time.
     pub(super) fn take_ended(&mut self) -> Vec<(VcpuId, u32)> {
         let ended = std::mem::take(&mut self.ended);
         let mut ended: Vec<(VcpuId, u32)> = ended
@@ -143,7 +148,7 @@ impl Table {
         ended
     }
 
-    /// Clears a place for the next vCPU.
+    /// Clears a slot, so that the next vCPU can use it.
     pub(super) fn free(&mut self, object: &Object, place: u32) -> std::io::Result<()> {
         self.owners[place as usize] = None;
         object.set("vcpus", place, plain::bytes(&WireVcpu::default()))?;

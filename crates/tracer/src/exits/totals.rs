@@ -1,4 +1,4 @@
-//! Turns the numbers in the maps into totals with names. Pure: no I/O, no BPF, no clock.
+//! Converts the numbers in the maps to totals with names. Pure: no I/O, no BPF, no clock.
 
 use vmnoise_events::{Exit, ExitReason, Isa, ReasonTotals, Share, ShareMap, VcpuId, VcpuTotals};
 
@@ -31,15 +31,16 @@ pub(super) fn vcpu(
     }
 }
 
-/// Returns the totals of each reason, by the codes of the places. `known` is the number of codes
-/// that came. If it is larger than the number of places, the last place holds the rest.
+/// Returns the totals of each reason. `codes` has the code of each table slot, and `reasons` its
+/// totals. `known` is the number of different codes so far. If there are more codes than slots, the
+/// last slot has the sum of the rest.
 fn by_reason(isa: Isa, codes: &[u64], known: usize, reasons: &[WireReason]) -> Vec<ReasonTotals> {
     let mut sums: Vec<SumOfReason> = Vec::new();
     let places = codes.iter().enumerate().zip(reasons);
     for ((place, &code), totals) in places.filter(|(_, totals)| totals.count > 0) {
         let is_shared = known > codes.len() && place + 1 == codes.len();
         let reason = (!is_shared).then(|| reason_of(isa, code));
-        // A code that came on two CPUs at once may have two places.
+        // A code that occurred on two CPUs at the same time may have two table slots.
         match sums.iter_mut().find(|sum| sum.reason == reason) {
             Some(sum) => sum.add(totals),
             None => sums.push(SumOfReason {
@@ -52,10 +53,10 @@ fn by_reason(isa: Isa, codes: &[u64], known: usize, reasons: &[WireReason]) -> V
     sums.iter().map(SumOfReason::totals).collect()
 }
 
-/// Sum of all places in the table that have one reason.
+/// Sum of all table slots with the same reason.
 struct SumOfReason {
     reason: Option<ExitReason>,
-    /// Everything except the split.
+    /// Sum of all values except `split`.
     wire: WireReason,
     split: ShareMap<u64>,
 }
@@ -91,8 +92,8 @@ impl SumOfReason {
     }
 }
 
-/// A bit that VMX sets in the reason if the guest took a bus lock before the exit (Intel SDM,
-/// volume 3, basic VM-exit information). The reason is the same.
+/// Bit of the exit reason that VMX sets if the guest took a bus lock before the exit (Intel SDM,
+/// volume 3, "basic VM-exit information"). It does not change the meaning of the other bits.
 const VMX_BUS_LOCK: u64 = 1 << 26;
 
 fn reason_of(isa: Isa, code: u64) -> ExitReason {
@@ -103,10 +104,10 @@ fn reason_of(isa: Isa, code: u64) -> ExitReason {
     ExitReason { isa, code }
 }
 
-/// Returns the sum of all splits: the kernel has them by reason, and in addition the time inside
-/// KVM_RUN.
+/// Returns the split of the whole time off the guest. It is the sum of the splits of all reasons
+/// and, under kvm_pvm, of the time inside KVM_RUN.
 fn whole_split(wire: &WireVcpu, reasons: &[WireReason], kvm_run_only: bool) -> ShareMap<u64> {
-    // Before the vCPU was first seen, nothing counts.
+    // Time before the vCPU was first seen is not counted.
     let is_outside = wire.in_exit != 0 || wire.left != 0;
     let is_inside = kvm_run_only && !is_outside && wire.first_mono_ns > 0;
     let mut whole = split(&wire.inside_run, wire.inside_run_ns);
@@ -119,8 +120,8 @@ fn whole_split(wire: &WireVcpu, reasons: &[WireReason], kvm_run_only: bool) -> S
     whole
 }
 
-/// Returns the time that was taken inside the current KVM_RUN. Sleeps that may still turn out to be
-/// halts are in no share yet.
+/// Returns the split of the current KVM_RUN so far. It leaves out sleeps that may still turn out to
+/// be halts.
 fn since_kvm_run(wire: &WireVcpu) -> ShareMap<u64> {
     let (now, slept) = (&wire.now.split, &wire.slept);
     let undecided_ns = slept.blocked_ns + slept.work.irq_ns + slept.work.softirq_ns;
@@ -135,7 +136,7 @@ fn since_kvm_run(wire: &WireVcpu) -> ShareMap<u64> {
     split(&decided, taken_ns)
 }
 
-/// Returns the vendor by KVM's number on x86. If no exit was reported, KVM_RUN is all there is.
+/// Returns the vendor by KVM's number on x86. If no exit was reported, returns [`Isa::KvmRun`].
 pub(super) fn isa(wire: u32) -> Isa {
     Isa::of_kvm_exit(wire).unwrap_or(Isa::KvmRun)
 }
@@ -153,9 +154,10 @@ pub(super) fn exit(wire: &WireExit, isa: Isa) -> Exit {
     }
 }
 
-/// Returns the split of exits. The kernel counts the time of others; the rest is KVM's own.
+/// Returns the split of exits. The kernel counts the time of all other shares. The rest of
+/// `total_ns` is KVM's share.
 fn split(wire: &WireSplit, total_ns: u64) -> ShareMap<u64> {
-    // Lists all fields, so that the compiler finds a missing one.
+    // Lists all fields, so that the compiler reports a missing field.
     let WireSplit {
         vmm_ns,
         preempted_ns,
@@ -180,7 +182,8 @@ fn split(wire: &WireSplit, total_ns: u64) -> ShareMap<u64> {
     split
 }
 
-/// Returns the largest length in this bucket, in ns: the inverse of `bpf/exits_buckets.bpf.h`.
+/// Returns the largest length in this bucket, in ns. This is the inverse of the function in
+/// `bpf/exits_buckets.bpf.h`.
 fn upper_edge_ns(bucket: usize) -> u64 {
     let (power, quarter) = (bucket / 4, bucket as u64 % 4);
     if power < 2 {

@@ -1,4 +1,4 @@
-//! Names of VMs and their vCPUs, which no event reports. Pure: no I/O, no BPF.
+//! Names of VMs and numbers of vCPUs. No event reports them. Pure: no I/O, no BPF.
 
 use std::collections::BTreeMap;
 
@@ -7,10 +7,10 @@ use vmnoise_events::{Name, Vcpu, VcpuId, VmIdentity};
 use super::wire::WireVcpu;
 use vmnoise_host::VmProcess;
 
-/// The `id` of a vCPU that no event has named.
+/// Value of `id` of a vCPU that no event has named.
 const NO_ID: u32 = u32::MAX;
 
-/// Facts about processes, as long as no other process gets the same id.
+/// Facts about processes, by process id. They are valid until another process gets this id.
 #[derive(Debug, Default)]
 pub(super) struct VmNames(BTreeMap<u32, Learned>);
 
@@ -18,7 +18,7 @@ pub(super) struct VmNames(BTreeMap<u32, Learned>);
 struct Learned {
     name: Name,
     identity: VmIdentity,
-    /// Numbers of vCPUs by thread, for all vCPUs that the process has or had.
+    /// Number of each vCPU by its thread id, for all present and earlier vCPUs of the process.
     numbers: BTreeMap<u32, u32>,
 }
 
@@ -37,12 +37,12 @@ impl VmNames {
         }
     }
 
-    /// Forgets a process, because another process has the same id, or may have it by now.
+    /// Forgets the facts about a process id, because another process has it or may have it now.
     pub(super) fn forget(&mut self, process: u32) {
         self.0.remove(&process);
     }
 
-    /// Forgets all processes except these.
+    /// Forgets all processes for which `is_there` returns false.
     pub(super) fn keep(&mut self, is_there: impl Fn(u32) -> bool) {
         self.0.retain(|process, _| is_there(*process));
     }

@@ -36,10 +36,11 @@ const _: () = {
     assert!(Kind::EXITS_HALTED.0 == VcpuIntervalKind::Halted.number() as u32);
 };
 
-/// The BPF programs, compiled.
+/// The compiled BPF programs.
 pub(super) static OBJECT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/exits.bpf.o"));
 
-/// Returns the settings that the programs get before they are loaded, as their `.rodata`.
+/// Returns the settings that the programs get before they are loaded, as the content of their
+/// `.rodata`.
 pub(super) fn settings(kvm_run_only: bool, preempt_rt: bool, streaming: Streaming) -> Vec<u8> {
     let mut bytes = vec![0; size_of::<Settings>()];
     bytes[offset_of!(Settings, kvm_run_only)] = kvm_run_only.into();
@@ -53,8 +54,8 @@ pub(super) fn settings(kvm_run_only: bool, preempt_rt: bool, streaming: Streamin
     bytes
 }
 
-/// Returns the `.data` that controls the running programs. They count if `counting`: the vCPUs of
-/// one process, or of all if `followed` is 0.
+/// Returns the content of `.data`, which controls the running programs. `counting`: whether they
+/// count. `followed` is the only process whose vCPUs they count; 0 means all processes.
 pub(super) fn controls(counting: bool, followed: u32) -> Vec<u8> {
     let controls = Controls {
         counting: counting.into(),

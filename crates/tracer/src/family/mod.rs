@@ -1,6 +1,6 @@
-//! The threads of one command: what was taken from each of them, and by whom. They are followed by
-//! fork, and summed in the kernel. So a build with thousands of processes costs no more than one
-//! with a few.
+//! Observes the threads of one command: the time that was taken from them, and who took it. The
+//! programs follow forks and add up the times in the kernel. A build with thousands of processes
+//! thus costs no more than one with a few.
 
 #[cfg(test)]
 mod tests;
@@ -36,20 +36,21 @@ use crate::steal::{StealClock, Variable};
 use crate::tracer::no_btf;
 use vmnoise_host::Host;
 
-/// OWN_TIMED_RUN of `bpf/own_cpus.h`.
+/// One of this many program runs is timed: OWN_TIMED_RUN of `bpf/own_cpus.h`.
 const TIMED_RUN: u64 = 251;
-/// Number of attempts to read the members until none of them ends meanwhile. After the command's
-/// end, one is enough.
+/// Largest number of attempts to read the living threads while none of them ends. After the command
+/// has ended, one attempt is enough.
 const MEMBER_TRIES: usize = 8;
 /// Groups of events that this module needs.
 const GROUPS: [Group; 4] = [Group::Irq, Group::Softirq, Group::Sched, Group::Follow];
 /// Further tracepoints that this module needs.
 const TRACEPOINTS: [&str; 2] = ["sched_wakeup_new", "sched_process_fork"];
 
-/// Follows one command. Its programs run while this value lives.
+/// The programs that follow one command. They run from [`Family::attach`] until this value is
+/// dropped.
 #[derive(Debug)]
 pub struct Family {
-    // Dropped first, so no program runs while the rest is dropped.
+    // This field is dropped first, so that no program runs while the other fields are dropped.
     links: Vec<Link>,
     object: Object,
     cpus: MappedArray<WireCpu>,
@@ -62,8 +63,8 @@ impl Family {
     /// Loads the programs. Nothing runs yet.
     ///
     /// # Errors
-    /// [`LoadError::Refused`] if this machine or the rights of this process do not allow it,
-    /// [`LoadError::Broken`] if they allow it and it fails.
+    /// [`LoadError::Refused`] if this machine does not allow BPF, or this process has no right to
+    /// use it. [`LoadError::Broken`] if BPF is allowed, but the programs do not load.
     pub fn load() -> Result<Family, LoadError> {
         let host = Host::here();
         let btf = KernelBtf::read().map_err(|error| no_btf(&error))?;
@@ -103,7 +104,8 @@ impl Family {
         Ok(family)
     }
 
-    /// Finds the steal clocks. Returns whether each CPU has one that can be read at any time.
+    /// Finds the steal clock of each CPU. Returns whether every CPU has a clock that can be read at
+    /// any time.
     fn find_clocks(&self, variable: Variable, online: &[u32]) -> bool {
         let run_queue = |cpu| {
             let word = self.cpus.u64(cpu, offset_of!(WireCpu, run_queue))?;
@@ -122,7 +124,7 @@ impl Family {
     /// Attaches all programs.
     ///
     /// # Errors
-    /// If one cannot be attached.
+    /// If a program cannot be attached.
     pub fn attach(&mut self) -> Result<(), TraceError> {
         let attach = || -> libbpf_rs::Result<Vec<Link>> {
             let programs = self.object.progs_mut().filter(|it| {
@@ -136,7 +138,7 @@ impl Family {
         Ok(())
     }
 
-    /// Makes the next process that this thread starts the followed command.
+    /// Makes the next process that this thread starts the command that is followed.
     ///
     /// # Errors
     /// If the kernel refuses.
@@ -148,13 +150,13 @@ impl Family {
         run.map(|_| ()).map_err(io::Error::other)
     }
 
-    /// Returns whether steal time is known: there is no hypervisor, or the hypervisor reports steal
-    /// time.
+    /// Returns whether steal time is known. This is the case if there is no hypervisor, or if the
+    /// hypervisor reports steal time.
     pub fn sees_steal(&self) -> bool {
         self.sees_steal
     }
 
-    /// Returns whether NMIs are seen.
+    /// Returns whether NMIs are observed.
     pub fn sees_nmi(&self) -> bool {
         self.sees_nmi
     }
@@ -193,8 +195,8 @@ impl Family {
         Ok(look)
     }
 
-    /// Returns the living threads, and the times of all others. If a thread ends in between, it
-    /// would be in both, so both are read again.
+    /// Returns the times of each living thread, and the sum of the times of ended threads. A thread
+    /// that ends between the two readings would be in both, so both are then read again.
     fn members(&self) -> io::Result<(Vec<FamilyMember>, FamilyBooks)> {
         let ended = || {
             let mut books = FamilyBooks::default();
@@ -271,8 +273,8 @@ impl Family {
     }
 }
 
-/// Returns whether a program follows no thread. The names of those that do begin with `sched_`,
-/// like their tracepoints.
+/// Returns whether a program observes interrupts instead of threads. The names of programs that
+/// follow threads begin with `sched_`, like their tracepoints.
 fn is_of_interrupts(program: &OsStr) -> bool {
     !program.as_encoded_bytes().starts_with(b"sched_")
 }
@@ -348,7 +350,7 @@ fn load(btf: &KernelBtf, variable: Option<Variable>) -> libbpf_rs::Result<Object
     open.load()
 }
 
-/// Returns the settings that the programs get before they are loaded, `struct own_settings`.
+/// Returns the settings that the programs get before they are loaded: `struct own_settings`.
 fn settings(xen: bool) -> Vec<u8> {
     let words = lengths::bounds().iter().copied().chain([xen.into()]);
     words.flat_map(u64::to_ne_bytes).collect()

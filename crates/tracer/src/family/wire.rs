@@ -21,12 +21,12 @@ pub(super) use generated::types::{
     family_losses as WireLosses, family_member as WireMember, vmnoise_source as WireSource,
 };
 
-/// Number of kinds with a longest interval, in the order of `enum family_kind`.
+/// Number of kinds of losses with a longest loss, in the order of `enum family_kind`.
 pub(super) const KINDS: usize = 5;
 
 const _: () = assert!(size_of::<WireCpu>().is_multiple_of(128));
 
-/// The BPF programs, compiled.
+/// The compiled BPF programs.
 pub(super) static OBJECT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/family.bpf.o"));
 
 impl Plain for WireCpu {}
@@ -57,11 +57,11 @@ impl From<&WireBooks> for FamilyBooks {
 }
 
 impl WireCpu {
-    /// Adds the time that tasks had this CPU while threads of the command waited.
+    /// Adds the time for which each cause kept threads of the command waiting for this CPU.
     pub(super) fn add_waits(&self, waits: &mut FamilyWaits) {
         waits.idle_ns += self.idle_waits;
         waits.steal_ns += self.steal_waits;
-        // Waits in a turn that is not over belong to nobody yet.
+        // Waits during a turn that is not over are not attributed yet.
         waits.unnamed_ns += self.unnamed_waits + self.turn_waits;
         waits.doubtful_ns += self.doubtful_waits;
     }

@@ -1,4 +1,4 @@
-//! The gate's counts of a vCPU.
+//! Times of a vCPU as the gate counts them.
 
 use vmnoise_events::Name;
 
@@ -6,11 +6,11 @@ use super::lengths::WaitLengths;
 use super::state::VcpuThreadState;
 use super::wire::{STATES, WireVcpu};
 
-/// Place of a vCPU in the gate's table. Several vCPUs may use a place, one after the other.
+/// Index of a vCPU in the gate's table. Several vCPUs may use an index, one after the other.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct GateSlot(pub u32);
 
-/// Unique id of a vCPU in the gate. Later vCPUs have larger ids.
+/// Unique id of a vCPU in the gate. A vCPU that is found later has a larger id.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct GateVcpuId(pub u32);
 
@@ -20,8 +20,8 @@ pub struct GateVcpuId(pub u32);
 pub struct WaitCulprit {
     /// Name of the task's process.
     pub name: Name,
-    /// Id of the task's cgroup in the unified hierarchy; the id of the root group if there is only
-    /// the old hierarchy.
+    /// Id of the task's cgroup in the unified hierarchy. If there is only the old hierarchy, the id
+    /// of its root group.
     pub cgroup: u64,
     /// Id of the vCPU, if the culprit is the thread of a vCPU.
     pub vcpu: Option<GateVcpuId>,
@@ -29,50 +29,51 @@ pub struct WaitCulprit {
     pub is_own: bool,
     /// Time for which the culprit had the CPU, in ns.
     pub ns: u64,
-    /// The kernel's name: two different names may be shown alike.
+    /// The kernel's name of the task. Two different kernel names may have the same `name`.
     pub comm: [u64; 2],
 }
 
 impl WaitCulprit {
-    /// Returns whether both are readings of the same culprit.
+    /// Returns whether `self` and `other` are readings of the same culprit.
     pub fn is(&self, other: &WaitCulprit) -> bool {
         (self.comm, self.cgroup, self.vcpu, self.is_own)
             == (other.comm, other.cgroup, other.vcpu, other.is_own)
     }
 }
 
-/// Times of a vCPU since it was found. Instants are CLOCK_MONOTONIC in ns, lengths are in ns.
+/// Times of a vCPU since it was found. Instants are CLOCK_MONOTONIC in ns, durations are in ns.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct VcpuBooks {
-    /// The last state, since `since_mono_ns`. Time after that is in none of the sums.
+    /// The state since `since_mono_ns`. No sum contains the time after `since_mono_ns`.
     pub state: VcpuThreadState,
-    /// Begin of the counted time.
+    /// Begin of the counted time: the instant at which the vCPU was found.
     pub first_mono_ns: u64,
-    /// End of the counted time.
+    /// End of the counted time: the begin of `state`.
     pub since_mono_ns: u64,
-    /// Last instant at which a walk over all tasks confirmed a state of the vCPU, with no missed
-    /// departure.
+    /// Last instant at which a walk over all tasks confirmed the state of the vCPU.
     pub confirmed_mono_ns: u64,
-    /// Whether the last walk found that the vCPU's thread left a CPU without an event.
+    /// Whether the last walk over all tasks showed that the vCPU's thread left a CPU without an
+    /// event.
     pub has_missed: bool,
-    /// Time in each state, in the order of `VcpuState`. The sum is the counted time.
+    /// Time in each state, indexed by [`VcpuThreadState`]. The sum is the counted time.
     pub spent_ns: [u64; STATES],
-    /// Part of the waiting time in which the CPU idled without throttling. Usually the CPU was
-    /// about to run the vCPU.
+    /// Part of the waiting time in which the CPU idled and the vCPU was not throttled. Usually the
+    /// CPU was about to run the vCPU.
     pub idle_ns: u64,
-    /// Part of the waiting time in which the CPU idled because the vCPU's group or class had used
-    /// up its time.
+    /// Part of the waiting time in which the CPU idled because the group or class of the vCPU had
+    /// used up its quota.
     pub throttled_ns: u64,
-    /// Part of the waiting time in which the vCPU was throttled, at first or later, and other tasks
-    /// ran. So it is unknown whether the vCPU could have run instead.
+    /// Part of the waiting time in which the vCPU was throttled, at first or later, while other
+    /// tasks ran. It is unknown whether the vCPU could have run instead of them.
     pub unsure_ns: u64,
-    /// Part of the waiting time in which tasks ran that are not, or no longer, among the culprits.
+    /// Part of the waiting time in which tasks ran that are not, or no longer, in `culprits`.
     pub unnamed_ns: u64,
-    /// Length of the current wait at `since_mono_ns`, when the vCPU moved to another CPU.
+    /// Time between the begin of the current wait and `since_mono_ns`. It is 0 unless the vCPU
+    /// moved to another CPU during the wait.
     pub waited_ns: u64,
-    /// Tasks that had the CPU while the vCPU waited, as far as there is room.
+    /// Tasks that had the CPU while the vCPU waited. Tasks for which there was no room are missing.
     pub culprits: Vec<WaitCulprit>,
-    /// Lengths of finished waits.
+    /// Number of finished waits by length.
     pub waits: WaitLengths,
 }
 
@@ -108,10 +109,10 @@ impl VcpuBooks {
         }
     }
 
-    /// Returns the instant until which the vCPU's times are final: no later event changes them.
-    /// `mono_ns` lies before this reading. A current wait is not final. An unseen state, or a state
-    /// after a missed departure, is final until `mono_ns`. Any other state is final until its last
-    /// confirmation by a walk.
+    /// Returns the instant until which the vCPU's times are final, so that no later event changes
+    /// them. `mono_ns` is an instant before this reading. A current wait is not final. An unseen
+    /// state, or a state after a missed departure, is final until `mono_ns`. Any other state is
+    /// final until its last confirmation by a walk.
     pub fn final_until_ns(&self, mono_ns: u64) -> u64 {
         let final_ns = match self.state {
             VcpuThreadState::Waiting | VcpuThreadState::Ended => self.since_mono_ns,
@@ -122,8 +123,9 @@ impl VcpuBooks {
         final_ns.max(self.since_mono_ns)
     }
 
-    /// Returns the time in `state` that is final at `mono_ns`, which lies before this reading. If
-    /// the last walk noticed a missed departure, the time since the last confirmation is unseen.
+    /// Returns the time in `state` that is final at `mono_ns`, an instant before this reading. If
+    /// the last walk showed a missed departure, the time since the last confirmation counts as
+    /// unseen.
     pub fn spent_until_ns(&self, state: VcpuThreadState, mono_ns: u64) -> u64 {
         let final_ns = self.final_until_ns(mono_ns);
         let state_ends_ns = match self.has_missed && final_ns > self.since_mono_ns {
@@ -140,13 +142,13 @@ impl VcpuBooks {
         spent_ns
     }
 
-    /// Returns the counted time in `state`, without the time since `since_mono_ns`.
+    /// Returns the time in `state` until `since_mono_ns`, in ns.
     pub fn spent_ns(&self, state: VcpuThreadState) -> u64 {
         self.spent_ns[state as usize]
     }
 
-    /// Returns whether the sums add up: the states to the counted time, and the parts of waiting to
-    /// all of it.
+    /// Returns whether the sums are consistent: the states add up to the counted time, and the
+    /// parts of the waiting time add up to the waiting time.
     #[cfg(test)]
     pub(super) fn balance(&self) -> bool {
         let culprits: u64 = self.culprits.iter().map(|culprit| culprit.ns).sum();

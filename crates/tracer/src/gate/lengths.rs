@@ -1,11 +1,12 @@
-//! Numbers of waits by length, between bounds that Prometheus' classic and native histograms share.
+//! Number of waits by length. The bounds include those of Prometheus' classic and native
+//! histograms.
 
 use std::collections::BTreeSet;
 use std::sync::LazyLock;
 
 /// LENGTH_BOUNDS of `bpf/lengths.h`.
 pub(crate) const BOUNDS: usize = 64;
-/// Usual bounds, in ns.
+/// Bounds of the classic histogram, in ns.
 pub const CLASSIC_NS: [u64; 13] = [
     1_000,
     5_000,
@@ -25,9 +26,9 @@ pub const CLASSIC_NS: [u64; 13] = [
 /// Schema of the native histogram: its bounds are 2^(i / 2^SCHEMA) seconds (Prometheus, "Native
 /// Histograms", 2023).
 pub const SCHEMA: i8 = 1;
-/// Indexes of the bounds of the native histogram: from 0.95 us to 32 s.
+/// Indexes of the native histogram's bounds, which go from 0.95 us to 32 s.
 const NATIVE: std::ops::RangeInclusive<i32> = -40..=10;
-/// Number of bounds that both have: 1 s.
+/// Number of bounds that are in both histograms: 1 s.
 const SHARED: usize = 1;
 
 const _: () = assert!(
@@ -35,14 +36,14 @@ const _: () = assert!(
     "each bound has its place, and above all is one that nothing exceeds"
 );
 
-/// Returns the largest whole number of ns in a native bucket.
+/// Returns the largest whole number of ns that is in the native bucket with this index.
 fn native_ns(index: i32) -> u64 {
     (f64::from(index) / f64::from(1 << SCHEMA))
         .exp2()
         .mul_add(1e9, 0.0) as u64
 }
 
-/// Returns all bounds in ns, ascending.
+/// Returns the bounds of both histograms in ns, ascending.
 pub(crate) fn bounds() -> &'static [u64; BOUNDS] {
     static ALL: LazyLock<[u64; BOUNDS]> = LazyLock::new(|| {
         let all = CLASSIC_NS.into_iter().chain(NATIVE.map(native_ns));
@@ -63,12 +64,12 @@ pub struct WaitLengths {
 }
 
 impl WaitLengths {
-    /// Takes the counts of the programs.
+    /// Creates counts from the values that the programs counted.
     pub(crate) fn new(counts: [u64; BOUNDS]) -> WaitLengths {
         WaitLengths { counts }
     }
 
-    /// Returns empty counts.
+    /// Returns counts that are all 0.
     pub fn none() -> WaitLengths {
         WaitLengths::new([0; BOUNDS])
     }
@@ -78,16 +79,16 @@ impl WaitLengths {
         self.counts.iter().sum()
     }
 
-    /// Returns the number of waits that were not longer than `ns`. The number is exact if `ns` is a
-    /// bound of either histogram.
+    /// Returns the number of waits of `ns` or less. The number is exact if `ns` is a bound of one
+    /// of the histograms.
     pub fn up_to(&self, ns: u64) -> u64 {
         let within = bounds().partition_point(|bound| *bound <= ns);
         self.counts[..within].iter().sum()
     }
 
-    /// Returns index and count of each native bucket that is not empty. Bucket `i` holds lengths
-    /// above 2^((i - 1) / 2) s, up to 2^(i / 2) s. Shorter lengths than the first bound are in the
-    /// first bucket. Longer lengths than the last bound are in the bucket after the last.
+    /// Returns the index and count of each native bucket that is not empty. Bucket `i` has the
+    /// lengths above 2^((i - 1) / 2) s, up to 2^(i / 2) s. Lengths below the first bound are in the
+    /// first bucket. Lengths above the last bound are in the bucket after the last bound.
     pub fn native(&self) -> Vec<(i32, u64)> {
         let mut below = 0;
         let mut buckets: Vec<(i32, u64)> = NATIVE
@@ -103,8 +104,8 @@ impl WaitLengths {
         buckets
     }
 
-    /// Returns the count of each length that occurred, with its upper bound: a bound of either
-    /// kind, or `None` above all bounds.
+    /// Returns the number of waits between each two adjacent bounds, with the upper bound in ns.
+    /// The upper bound is `None` above all bounds. Empty intervals are left out.
     pub fn by_bound(&self) -> impl Iterator<Item = (Option<u64>, u64)> {
         let counted = bounds().iter().zip(self.counts);
         let counted = counted.map(|(bound, count)| ((*bound != u64::MAX).then_some(*bound), count));
@@ -118,7 +119,7 @@ impl WaitLengths {
         }
     }
 
-    /// Returns the waits since an earlier reading.
+    /// Returns the counts of the waits since an earlier reading.
     #[must_use]
     pub fn since(&self, earlier: &WaitLengths) -> WaitLengths {
         let mut counts = self.counts;
@@ -129,7 +130,7 @@ impl WaitLengths {
     }
 }
 
-/// Counts waits of these lengths in ns, each in the first bucket that holds it.
+/// Counts waits with these lengths in ns. Each wait counts for the first bound that is not smaller.
 impl FromIterator<u64> for WaitLengths {
     fn from_iter<T: IntoIterator<Item = u64>>(lengths: T) -> WaitLengths {
         let mut counts = [0; BOUNDS];

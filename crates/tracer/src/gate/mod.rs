@@ -1,6 +1,6 @@
-//! Counts the threads of all vCPUs of this host in the kernel: how long each ran, waited and slept,
-//! and who had its CPU while it waited. It runs for days: no event leaves the kernel, and user
-//! space reads mapped memory.
+//! Counts in the kernel how long each vCPU's thread of this host ran, waited and slept, and which
+//! tasks had its CPU while it waited. The programs run for days. No event leaves the kernel, and
+//! user space reads mapped memory.
 
 mod books;
 pub(crate) mod lengths;
@@ -44,25 +44,25 @@ use crate::tracer::no_btf;
 
 /// Groups of events that the gate needs.
 const GROUPS: [Group; 2] = [Group::Sched, Group::Follow];
-/// Number of attempts to read a vCPU's counts while nobody writes.
+/// Largest number of attempts to read a vCPU's counts while no program writes them.
 const READS: usize = 100;
-/// Names of the programs that walk over all tasks.
+/// Name of the program that finds vCPUs. It walks over all tasks, like [`CONFIRMER`], which
+/// confirms their states.
 const FINDER: &str = "find_vcpus";
 const CONFIRMER: &str = "confirm_vcpus";
-/// Shortest length, in ns, of waits and sleeps that are reported piece by piece. Users ask for 20
-/// us and more.
+/// Shortest length, in ns, of waits and sleeps that are reported piece by piece.
 pub const TOLD_FROM_NS: u64 = 20_000;
-/// One run in this number is timed: GATE_TIMED_RUN of `bpf/gate.h`.
+/// One of this many program runs is timed: GATE_TIMED_RUN of `bpf/gate.h`.
 const TIMED_RUN: u64 = 256;
 
 /// A vCPU that a walk over all tasks has found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct WalkedVcpu {
-    /// Place of the vCPU in the maps.
+    /// Index of the vCPU in the gate's table.
     pub place: GateSlot,
-    /// Id of the vCPU, also as a culprit.
+    /// Unique id of the vCPU. Culprits use the same id.
     pub id: GateVcpuId,
-    /// Process of the VMM.
+    /// Process id of the VMM.
     pub tgid: u32,
     /// Id of the vCPU's thread.
     pub tid: u32,
@@ -70,21 +70,22 @@ pub struct WalkedVcpu {
     pub number: Option<u32>,
 }
 
-/// Changes since the last walk.
+/// Changes since the previous walk over all tasks.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct GateLook {
-    /// vCPUs that came.
+    /// vCPUs that the walk found for the first time.
     pub came: Vec<WalkedVcpu>,
     /// vCPUs whose threads have ended, with their final times.
     pub ended: Vec<(WalkedVcpu, VcpuBooks)>,
-    /// Number of vCPUs for which there is no room.
+    /// Number of vCPUs that have no free slot in the table.
     pub without_room: u32,
 }
 
-/// The programs that count. They run while this value lives.
+/// The programs that count. They run from [`Gate::attach`] until this value is dropped, except in
+/// pauses.
 #[derive(Debug)]
 pub struct Gate {
-    // Dropped first, so no program runs while the rest is dropped.
+    // This field is dropped first, so that no program runs while the other fields are dropped.
     links: Vec<Link>,
     finder: Option<Link>,
     confirmer: Option<Link>,
@@ -94,8 +95,8 @@ pub struct Gate {
     rings: Rings,
     present: BTreeMap<GateSlot, WalkedVcpu>,
     pause: Pause,
-    /// When the last pause began. `silent`: vCPUs without an event since then that the last walk
-    /// did not find.
+    /// Begin of the last pause, CLOCK_MONOTONIC in ns. `silent` has vCPUs that have had no event
+    /// since then, and that the last walk did not find.
     paused_mono_ns: u64,
     silent: BTreeSet<GateSlot>,
 }
@@ -106,17 +107,17 @@ enum Pause {
     No,
     /// The programs are detached, but one may still be running.
     Begins,
-    /// None runs, and the state of each vCPU is unknown.
+    /// No program runs any more, and the state of each vCPU is unknown.
     Lasts,
 }
 
 impl Gate {
-    /// Loads the programs. `vcpus` is the largest number of vCPUs at a time, and `pieces_bytes` the
-    /// memory for pieces of lost time. Nothing runs yet.
+    /// Loads the programs. Nothing runs yet. `vcpus` is the largest number of vCPUs at a time.
+    /// `pieces_bytes` is the size in bytes of the memory for pieces of lost time.
     ///
     /// # Errors
-    /// [`LoadError::Refused`] if this machine or the rights of this process do not allow it,
-    /// [`LoadError::Broken`] if they allow it and it fails.
+    /// [`LoadError::Refused`] if this machine does not allow BPF, or this process has no right to
+    /// use it. [`LoadError::Broken`] if BPF is allowed, but the programs do not load.
     pub fn load(vcpus: u32, pieces_bytes: u64) -> Result<Gate, LoadError> {
         let btf = KernelBtf::read().map_err(|error| no_btf(&error))?;
         if let Some((group, why)) = GROUPS
@@ -181,22 +182,22 @@ impl Gate {
         Ok(())
     }
 
-    /// Detaches the programs, which then cost nothing. `mono_ns` is now. vCPUs are unseen from now
-    /// until the programs are attached again and an event comes. Counts cannot be read until
-    /// [`Gate::forget`].
+    /// Detaches the programs, so that they cost nothing. `mono_ns` is the current CLOCK_MONOTONIC
+    /// in ns. The state of each vCPU is unseen from now until its first event after
+    /// [`Gate::attach`]. Counts cannot be read before [`Gate::forget`].
     pub fn pause(&mut self, mono_ns: u64) {
         self.paused_mono_ns = mono_ns;
         self.links.clear();
         self.pause = Pause::Begins;
     }
 
-    /// Returns whether the gate is paused, and not yet attached again.
+    /// Returns whether the programs are detached by [`Gate::pause`].
     pub fn is_paused(&self) -> bool {
         self.pause != Pause::No
     }
 
-    /// Ends the current states of all vCPUs. Call this function in a pause, a moment after the
-    /// pause began, when no program runs any more.
+    /// Makes the states of all vCPUs unknown. Call this function some time after [`Gate::pause`],
+    /// when no program runs any more.
     ///
     /// # Errors
     /// If the counts cannot be written. Then call it again.
@@ -214,19 +215,19 @@ impl Gate {
         }
         self.cpus.store(offset_of!(WireCpu, vcpu), 0);
         self.cpus.store(offset_of!(WireCpu, waiting), 0);
-        // The first task that leaves then counts as one that came unseen.
+        // With this thread id, the first task that leaves the CPU counts as a task that came
+        // without an event.
         self.cpus.store(offset_of!(WireCpu, tid), u32::MAX);
         self.pause = Pause::Lasts;
         Ok(())
     }
 
-    /// Walks over all tasks of the machine, and returns the vCPUs that have come and those that
-    /// have ended since the last walk. If a thread is no longer a vCPU but still lives, it keeps
-    /// its place. If the walk no longer finds a thread, the thread keeps its place until it has
-    /// left its CPU for the last time.
+    /// Walks over all tasks of the machine, and returns the vCPUs that have come or ended since the
+    /// last walk. A thread that is no longer a vCPU but still lives keeps its slot. A thread that
+    /// the walk no longer finds keeps its slot until it has left its CPU for the last time.
     ///
     /// # Errors
-    /// If the walk fails, or the place of an ended vCPU cannot be freed.
+    /// If the walk fails, or the slot of an ended vCPU cannot be freed.
     pub fn look(&mut self) -> std::io::Result<GateLook> {
         let mut look = GateLook::default();
         let mut there = BTreeMap::new();
@@ -267,7 +268,7 @@ impl Gate {
                     self.silent.remove(&place);
                     look.ended.push((found, books));
                 }
-                // Its thread is ending, and may still have events.
+                // The vCPU's thread is ending, and may still have events.
                 _ => _ = there.insert(place, found),
             }
         }
@@ -275,17 +276,18 @@ impl Gate {
         Ok(look)
     }
 
-    /// Walks over all tasks, and confirms the state of each vCPU that has a place. The vCPU's time
-    /// until now is then final, except a current wait.
+    /// Walks over all tasks, and confirms the state of each vCPU in the table. This makes the
+    /// vCPU's time until now final, except for a current wait.
     ///
     /// # Errors
-    /// If the walk fails. The time since the previous walk then becomes final later.
+    /// If the walk fails. The time since the previous walk becomes final at a later walk.
     pub fn confirm(&self) -> std::io::Result<()> {
         walk(self.confirmer.as_ref()).map(|_| ())
     }
 
-    /// Returns whether the thread of this vCPU ended during a pause, when no event reports an end:
-    /// two walks in a row did not find the thread, and no event of the thread came.
+    /// Returns whether the thread of this vCPU ended during a pause, in which no event reports an
+    /// end. This is true if two walks in a row did not find the thread, and the thread had no event
+    /// since the pause began.
     fn is_silent(&mut self, place: GateSlot, books: &VcpuBooks) -> bool {
         let is_silent =
             books.state == VcpuThreadState::Unseen && books.since_mono_ns <= self.paused_mono_ns;
@@ -297,7 +299,7 @@ impl Gate {
         self.present.values()
     }
 
-    /// Returns the times of a vCPU so far, all of the same instant.
+    /// Returns the times of a vCPU so far. All of them are from the same instant.
     pub fn books(&self, place: GateSlot) -> Option<VcpuBooks> {
         if self.pause == Pause::Begins {
             return None;
@@ -310,7 +312,7 @@ impl Gate {
         for _ in 0..READS {
             let before = writes.load(Acquire);
             let words = self.vcpus.words(place.0)?;
-            // All reads above come before the reads below.
+            // The fence orders the reads above before the read of `writes` below.
             fence(Acquire);
             if before % 2 == 0 && writes.load(Relaxed) == before {
                 let bytes: Vec<u8> = words.into_iter().flat_map(u64::to_ne_bytes).collect();
@@ -320,12 +322,13 @@ impl Gate {
         None
     }
 
-    /// Returns what all vCPUs lost recently, as far as there is room.
+    /// Returns the recent pieces of lost time of all vCPUs. Older pieces have been overwritten.
     pub fn lost_pieces(&self) -> LostPieces {
         self.rings.read(&self.cpus)
     }
 
-    /// Returns how many events the BPF programs missed because a program was already running.
+    /// Returns the number of events that the BPF programs missed because a program was already
+    /// running.
     ///
     /// # Errors
     /// If the kernel does not report it.
@@ -333,8 +336,8 @@ impl Gate {
         accounting::recursion_misses(&self.object)
     }
 
-    /// Returns the cost so far of the program at switches, on all CPUs, in ns. It includes one
-    /// reading of the clock per run. Each timed run stands for `TIMED_RUN` runs.
+    /// Returns the cost in ns of the program at task switches since [`Gate::load`], on all CPUs. It
+    /// includes one reading of the clock per run. Each timed run stands for `TIMED_RUN` runs.
     pub fn probe_ns(&self) -> u64 {
         self.cpus.sum(offset_of!(WireCpu, timed_ns)) * TIMED_RUN
     }
@@ -346,7 +349,7 @@ impl Gate {
     }
 }
 
-/// Runs `program` once for each task of the machine, and returns the bytes that `program` wrote.
+/// Runs a BPF program once for each task of the machine. Returns the bytes that the program wrote.
 fn walk(program: Option<&Link>) -> std::io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     if let Some(program) = program {
@@ -356,7 +359,8 @@ fn walk(program: Option<&Link>) -> std::io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// Returns how many pieces each CPU keeps, if all CPUs together may use this many bytes.
+/// Returns the number of pieces that each CPU keeps, if the pieces of all CPUs may use `bytes`
+/// bytes.
 fn pieces_each(bytes: u64, cpus: usize) -> u32 {
     let fit = bytes / size_of::<WirePiece>() as u64 / cpus as u64;
     let fit = u32::try_from(fit).unwrap_or(u32::MAX).max(1);
@@ -381,7 +385,7 @@ fn load(btf: &KernelBtf, vcpus: u32, pieces_each: u32) -> libbpf_rs::Result<Obje
     for mut map in open.maps_mut() {
         match map.name().to_str() {
             Some("gate_cpus") => map.set_max_entries(cpus)?,
-            // Place 0 belongs to no vCPU.
+            // Index 0 is not used for a vCPU.
             Some("gate_vcpus") => map.set_max_entries(vcpus + 1)?,
             Some("free_places") => map.set_max_entries(vcpus)?,
             Some("gate_pieces") => map.set_max_entries(cpus.saturating_mul(pieces_each))?,

@@ -1,4 +1,4 @@
-//! Kinds of pieces of a vCPU's lost time.
+//! Kinds of lost time of a vCPU.
 
 /// Kind of a piece of lost time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -8,12 +8,15 @@ pub enum PieceKind {
     Unknown,
     /// The vCPU waited, and another task ran.
     Ran,
-    /// It waited, the CPU idled, and no throttling was seen. Usually the CPU was leaving idle.
+    /// The vCPU waited, the CPU idled, and no throttling was observed. Usually the CPU was leaving
+    /// idle.
     Idle,
-    /// The vCPU waited, and the CPU idled, because the vCPU's group or class had used up its time.
+    /// The vCPU waited, and the CPU idled, because the group or class of the vCPU had used up its
+    /// quota.
     Throttled,
-    /// It waited, and nobody can be blamed. It may have been throttled, so it is unknown whether it
-    /// could have run instead. Or it waited for another CPU, and it is unknown since when.
+    /// The vCPU waited, and no task can be blamed. The vCPU may have been throttled, so it is
+    /// unknown whether it could have run instead of another task. Or the vCPU had moved from
+    /// another CPU, and the instant of the move is unknown.
     Unsure,
     /// The vCPU slept inside KVM, although its guest did not want to sleep.
     Blocked,
@@ -30,5 +33,5 @@ impl PieceKind {
     ];
 }
 
-/// GATE_TURN of `bpf/gate.h`: the record is a turn, and no piece.
+/// GATE_TURN of `bpf/gate.h`: the record is a turn on a CPU, not a piece of lost time.
 pub(super) const TURN: u32 = 6;

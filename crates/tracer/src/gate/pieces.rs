@@ -1,4 +1,4 @@
-//! Recent losses of vCPUs, piece by piece: reads the rings that the CPUs write.
+//! Recent losses of vCPUs, piece by piece. They are read from ring buffers that BPF programs write.
 
 use std::mem::offset_of;
 use std::sync::atomic::{
@@ -17,7 +17,7 @@ use crate::plain;
 /// Number of words of one piece in a ring.
 const WORDS: usize = size_of::<WirePiece>() / size_of::<u64>();
 
-/// A task that ran instead of a vCPU.
+/// A task that had a CPU while a vCPU waited for it.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Runner {
     /// Name of the task's process.
@@ -28,12 +28,12 @@ pub struct Runner {
     pub vcpu: Option<GateVcpuId>,
 }
 
-/// A part of a wait of a vCPU, or a sleep. Times are CLOCK_MONOTONIC in ns.
+/// A part of a vCPU's wait, or a vCPU's sleep inside KVM. Times are CLOCK_MONOTONIC in ns.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LostPiece {
-    /// vCPU that lost the time.
+    /// The vCPU that lost this time.
     pub vcpu: GateVcpuId,
-    /// Kind of the loss.
+    /// Kind of the lost time.
     pub kind: PieceKind,
     /// CPU for which the vCPU waited, or on which it fell asleep.
     pub cpu: u32,
@@ -41,21 +41,22 @@ pub struct LostPiece {
     pub from_mono_ns: u64,
     /// End of the piece, CLOCK_MONOTONIC in ns.
     pub until_mono_ns: u64,
-    /// Who ran, if a task did.
+    /// Task that had the CPU; `None` if no task had it or the task is unknown.
     pub runner: Option<Runner>,
 }
 
-/// The pieces of all CPUs.
+/// Recent pieces of lost time of all vCPUs.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct LostPieces {
-    /// Pieces, in no order.
+    /// The pieces, in no particular order.
     pub pieces: Vec<LostPiece>,
-    /// Begin of the complete time, CLOCK_MONOTONIC in ns. Every finished wait that began later is
-    /// included, if it was long enough to be reported. 0: no piece was ever overwritten.
+    /// Begin of the time without overwritten pieces, CLOCK_MONOTONIC in ns; 0 if no piece was ever
+    /// overwritten. Each later finished wait is included if it was at least [`super::TOLD_FROM_NS`]
+    /// long.
     pub whole_from_mono_ns: u64,
 }
 
-/// The rings of all CPUs, one after the other.
+/// The ring buffers of all CPUs.
 #[derive(Debug)]
 pub(super) struct Rings {
     pieces: MappedArray<WirePiece>,
@@ -63,13 +64,13 @@ pub(super) struct Rings {
 }
 
 impl Rings {
-    /// Takes the rings. `each` is how many pieces each CPU keeps.
+    /// Creates the reader of the ring buffers. `each` is the number of pieces that each CPU keeps.
     pub(super) fn new(pieces: MappedArray<WirePiece>, each: u32) -> Rings {
         Rings { pieces, each }
     }
 
-    /// Returns what is kept now. Programs continue to write; pieces that they overwrite meanwhile
-    /// are left out.
+    /// Returns the pieces in the ring buffers. Programs may write at the same time. Pieces that
+    /// they overwrite during the call are left out.
     pub(super) fn read(&self, cpus: &MappedArray<WireCpu>) -> LostPieces {
         let mut all = LostPieces::default();
         let mut turns = Vec::new();
@@ -85,7 +86,7 @@ impl Rings {
                 self.pieces.copy_words(self.index(cpu, number), &mut words);
             }
             fence(Acquire);
-            // The programs may be writing one more than they have counted.
+            // A program may be writing one more piece, which it has not counted yet.
             let overwritten = (written.load(Relaxed) + 1).saturating_sub(self.each.into());
             let lost = usize::try_from(overwritten.saturating_sub(from)).unwrap_or(usize::MAX);
             let is_whole = until < u64::from(self.each) && lost == 0;
@@ -99,7 +100,8 @@ impl Rings {
             }
             let first = if is_whole { 0 } else { first_whole(&pieces) };
             if !is_whole {
-                // If no wait is complete, nobody knows when the last one ended.
+                // If the ring has no complete wait, the end of the last overwritten wait is
+                // unknown.
                 let end = pieces.get(first);
                 let end = end.map_or(u64::MAX, |piece| piece.until_mono_ns);
                 all.whole_from_mono_ns = all.whole_from_mono_ns.max(end);
@@ -116,8 +118,8 @@ impl Rings {
     }
 }
 
-/// Returns the first piece that begins a wait. The pieces of a wait are written in a row, the last
-/// one first.
+/// Returns the index of the first piece of a wait that is completely in `pieces`. The pieces of a
+/// wait are adjacent, in reverse order of time.
 fn first_whole(pieces: &[LostPiece]) -> usize {
     let goes_on = |pair: &[LostPiece]| {
         pair[0].vcpu == pair[1].vcpu && pair[1].until_mono_ns == pair[0].from_mono_ns
@@ -126,8 +128,8 @@ fn first_whole(pieces: &[LostPiece]) -> usize {
     rest.map_or(pieces.len(), |before| before + 1)
 }
 
-/// Names pieces by turns. A wait may hold more turns than a CPU keeps; the reported turns fill the
-/// rest.
+/// Sets the tasks of pieces whose task is unknown, by the turns on the same CPU. This applies to
+/// waits with more turns than a BPF program remembers at a time.
 fn named(pieces: Vec<LostPiece>, mut turns: Vec<Turn>) -> Vec<LostPiece> {
     turns.sort_by_key(|turn| (turn.cpu, turn.until_mono_ns));
     let mut all = Vec::with_capacity(pieces.len());
@@ -165,7 +167,7 @@ fn named(pieces: Vec<LostPiece>, mut turns: Vec<Turn>) -> Vec<LostPiece> {
     all
 }
 
-/// A turn: who had a CPU.
+/// A turn: a time in which one task had a CPU.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Turn {
     cpu: u32,
@@ -175,7 +177,8 @@ struct Turn {
 }
 
 impl Turn {
-    /// Returns whether the CPU idled, it is unknown who had all of it, or a task had it.
+    /// Returns the kind of the turn, and the task that had the CPU. The CPU may have idled, or the
+    /// task may be unknown.
     fn who(&self) -> (PieceKind, Option<Runner>) {
         match self.runner.tid {
             0 => (PieceKind::Idle, None),

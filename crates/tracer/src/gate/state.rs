@@ -12,8 +12,8 @@ pub enum VcpuThreadState {
     Waiting,
     /// The vCPU is asleep because its guest wants to sleep.
     Halted,
-    /// It is asleep inside KVM though its guest does not want to sleep: for a missing page, or a
-    /// lock.
+    /// The vCPU is asleep inside KVM, although its guest does not want to sleep. It waits for a
+    /// missing page or for a lock, for instance.
     Blocked,
     /// The vCPU's thread is asleep in the VMM.
     InVmm,

@@ -51,10 +51,11 @@ const _: () = {
     assert!(size_of::<Settings>() == (BOUNDS + 2) * size_of::<u64>());
 };
 
-/// Returns the settings that the programs get before they are loaded, as their `.rodata`.
+/// Returns the settings that the programs get before they are loaded, as the content of their
+/// `.rodata`.
 ///
-/// `told_from_ns` is the shortest length in ns of waits that are reported piece by piece.
-/// `pieces_each` is the number of pieces that each CPU keeps, a power of two.
+/// Waits of `told_from_ns` or longer are reported piece by piece. `pieces_each` is the number of
+/// pieces that each CPU keeps, a power of two.
 pub(super) fn settings(told_from_ns: u64, pieces_each: u64) -> Vec<u8> {
     assert!(pieces_each.is_power_of_two());
     let words = lengths::bounds()
@@ -63,19 +64,20 @@ pub(super) fn settings(told_from_ns: u64, pieces_each: u64) -> Vec<u8> {
     words.flat_map(|word| word.to_ne_bytes()).collect()
 }
 
-/// The BPF programs, compiled.
+/// The compiled BPF programs.
 pub(super) static OBJECT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/gate.bpf.o"));
 
 impl WireVcpu {
-    /// Returns whether the last walk over all tasks noticed that the vCPU's thread left a CPU
+    /// Returns whether the last walk over all tasks showed that the vCPU's thread left a CPU
     /// without an event.
     pub(super) fn has_missed(&self) -> bool {
         self.walked_switches > self.switches
     }
 
-    /// Makes the state unknown from `mono_ns` on, or from its last confirmation after a missed
-    /// departure. No program may have written this vCPU since `mono_ns`. A current wait is unknown
-    /// from its begin, because the tasks that had the CPU in its rest are unknown.
+    /// Makes the state unknown from `mono_ns` on (CLOCK_MONOTONIC in ns). After a missed departure,
+    /// the state is unknown from its last confirmation on. A current wait is unknown from its begin
+    /// on, because it is unknown which tasks had the CPU. No program may have written this vCPU
+    /// since `mono_ns`.
     pub(super) fn forget(&mut self, mono_ns: u64) {
         let state = self.state.0 as usize;
         if state == VcpuThreadState::Ended as usize {

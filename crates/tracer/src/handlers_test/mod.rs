@@ -1,5 +1,5 @@
-//! Drives the BPF handlers with given streams: every value and every time comes from the test, none
-//! from the machine.
+//! Tests the BPF handlers with given streams of events. All values and times come from the tests,
+//! and none from the machine.
 
 mod bpf_run {
     mod any_stream;

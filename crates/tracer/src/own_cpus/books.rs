@@ -1,14 +1,14 @@
-//! Time that was taken from one of this machine's own CPUs.
+//! Losses of one of this machine's own CPUs.
 
 use super::wire::{WireCpu, WireLengths};
 use crate::gate::lengths::WaitLengths;
 
-/// Total length of the losses of one kind, and the number of losses by length.
+/// Losses of one kind: their total length, and their number by length.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TakenOfKind {
-    /// Total length, in ns.
+    /// Total length of the losses, in ns.
     pub ns: u64,
-    /// Number by length.
+    /// Number of losses by length.
     pub lengths: WaitLengths,
 }
 
@@ -20,7 +20,7 @@ impl TakenOfKind {
         }
     }
 
-    /// Returns an empty sum.
+    /// Returns a sum of no losses.
     pub fn none() -> TakenOfKind {
         TakenOfKind {
             ns: 0,
@@ -28,26 +28,26 @@ impl TakenOfKind {
         }
     }
 
-    /// Adds the sums of other losses.
+    /// Adds the losses in `more`.
     pub fn add(&mut self, more: &TakenOfKind) {
         self.ns += more.ns;
         self.lengths.add(&more.lengths);
     }
 }
 
-/// Losses of a CPU since the programs were first attached, without pauses. A sum and its lengths
-/// may be from slightly different instants.
+/// Losses of a CPU since the programs were first attached, except in pauses. A total and its
+/// numbers by length may be from slightly different instants.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct OwnCpuBooks {
-    /// Losses to the hypervisor, by the steal clock. A loss is one advance of the clock between two
-    /// readings.
+    /// Losses to the hypervisor, by the steal clock. Each increase of the clock between two
+    /// readings counts as one loss.
     pub steal: TakenOfKind,
-    /// Losses to interrupts, each net of steal time and of nested interrupts.
+    /// Losses to interrupts, each without the steal time and the nested interrupts during it.
     pub irq: TakenOfKind,
-    /// Losses to softirqs, each net of steal time and of interrupts.
+    /// Losses to softirqs, each without the steal time and the interrupts during it.
     pub softirq: TakenOfKind,
-    /// Waits of tasks for this CPU, from when they were put on its queue until they had it; `None`
-    /// if this kernel does not store when that was.
+    /// Waits of tasks for this CPU. A wait lasts from entering the CPU's queue until getting the
+    /// CPU. `None` if this kernel does not store when a task entered the queue.
     pub waits: Option<TakenOfKind>,
 }
 

@@ -1,6 +1,6 @@
-//! Counts in the kernel what is taken from this machine's own CPUs, if it is a guest: by its
-//! hypervisor, by interrupts, and how long tasks waited. It runs for days: no event leaves the
-//! kernel, and user space reads mapped memory.
+//! Counts in the kernel what this machine's own CPUs lose to the hypervisor and to interrupts, if
+//! this machine is a guest. Also counts how long tasks waited for a CPU. The programs run for days.
+//! No event leaves the kernel, and user space reads mapped memory.
 
 mod books;
 #[cfg(test)]
@@ -32,25 +32,27 @@ use vmnoise_host::Host;
 /// Groups of events that this module needs.
 const GROUPS: [Group; 3] = [Group::Irq, Group::Softirq, Group::Sched];
 
-/// The programs that count. They run while this value lives.
+/// The programs that count. They run from [`OwnCpus::attach`] until this value is dropped, except
+/// in pauses.
 #[derive(Debug)]
 pub struct OwnCpus {
-    // Dropped first, so no program runs while the rest is dropped.
+    // This field is dropped first, so that no program runs while the other fields are dropped.
     links: Vec<Link>,
     object: Object,
     cpus: MappedArray<WireCpu>,
-    /// Address of the steal clock of each CPU that was online at the start.
+    /// CPUs that were online when the programs were loaded, each with the address of its steal
+    /// clock.
     clocks: Vec<(u32, u64)>,
     tells_waits: bool,
 }
 
 impl OwnCpus {
-    /// Loads the programs. Nothing runs yet. `None` if this machine is no guest, or has no steal
-    /// clock that can be read at any time.
+    /// Loads the programs. Nothing runs yet. Returns `None` if this machine is not a guest, or has
+    /// no steal clock that can be read at any time.
     ///
     /// # Errors
-    /// [`LoadError::Refused`] if this machine or the rights of this process do not allow it,
-    /// [`LoadError::Broken`] if they allow it and it fails.
+    /// [`LoadError::Refused`] if this machine does not allow BPF, or this process has no right to
+    /// use it. [`LoadError::Broken`] if BPF is allowed, but the programs do not load.
     pub fn load() -> Result<Option<OwnCpus>, LoadError> {
         let host = Host::here();
         let Some(hypervisor) = host.hypervisor() else {
@@ -94,7 +96,7 @@ impl OwnCpus {
     /// Attaches all programs, which count from now on.
     ///
     /// # Errors
-    /// If one cannot be attached: begins would have no ends.
+    /// If a program cannot be attached, because begins would then have no ends.
     pub fn attach(&mut self) -> Result<(), TraceError> {
         let attach = || -> libbpf_rs::Result<Vec<Link>> {
             let programs = self.object.progs_mut().filter(|it| {
@@ -110,7 +112,8 @@ impl OwnCpus {
         let (result, _) = quietly(attach);
         self.links = result.map_err(|error| TraceError::NothingAttached(format!("{error:#}")))?;
         for &(cpu, clock) in &self.clocks {
-            // Steal time before now is not counted, and interrupts that were in progress are over.
+            // Steal time before now is not counted. Interrupts that were in progress during the
+            // last attachment are over.
             self.set(cpu, offset_of!(WireCpu, steal_until), UNREAD);
             self.set(cpu, offset_of!(WireCpu, softirq_start), 0);
             self.set_half(cpu, offset_of!(WireCpu, irq_depth), 0);
@@ -120,8 +123,8 @@ impl OwnCpus {
         Ok(())
     }
 
-    /// Detaches the programs, which then cost nothing. Losses until they are attached again are not
-    /// counted.
+    /// Detaches the programs, so that they cost nothing. Losses are not counted until the programs
+    /// are attached again.
     pub fn pause(&mut self) {
         for &(cpu, _) in &self.clocks {
             self.set(cpu, offset_of!(WireCpu, steal_clock), 0);
@@ -141,20 +144,21 @@ impl OwnCpus {
         }
     }
 
-    /// Returns the CPUs that are counted: those that were online when the programs were loaded.
+    /// Returns the CPUs whose losses are counted: those that were online when the programs were
+    /// loaded.
     pub fn cpus(&self) -> impl Iterator<Item = u32> {
         self.clocks.iter().map(|(cpu, _)| *cpu)
     }
 
-    /// Returns what was taken from a CPU so far.
+    /// Returns the losses of a CPU so far; `None` if there is no such CPU.
     pub fn books(&self, cpu: u32) -> Option<OwnCpuBooks> {
         let words = self.cpus.words(cpu)?;
         let bytes: Vec<u8> = words.into_iter().flat_map(u64::to_ne_bytes).collect();
         Some(OwnCpuBooks::read(&plain::read(&bytes)?, self.tells_waits))
     }
 
-    /// Returns how many events the BPF programs missed because a program was already running, plus
-    /// the interrupts whose begin or end was missed.
+    /// Returns how many events the BPF programs missed because a program was already running. The
+    /// result also includes interrupts with only a begin or only an end.
     ///
     /// # Errors
     /// If the kernel does not report it.
@@ -164,7 +168,7 @@ impl OwnCpus {
     }
 
     /// Returns the cost of the programs so far, on all CPUs, in ns. One run in `TIMED_RUN` is
-    /// timed, and stands for all.
+    /// timed, and stands for all runs.
     pub fn probe_ns(&self) -> u64 {
         self.cpus.sum(offset_of!(WireCpu, timed_ns)) * TIMED_RUN
     }

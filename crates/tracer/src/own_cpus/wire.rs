@@ -20,9 +20,9 @@ mod generated {
 use generated::types::own_settings as Settings;
 pub(super) use generated::types::{own_cpu as WireCpu, own_lengths as WireLengths};
 
-/// OWN_TIMED_RUN of `bpf/own_cpus.h`.
+/// One of this many program runs is timed: OWN_TIMED_RUN of `bpf/own_cpus.h`.
 pub(super) const TIMED_RUN: u64 = 251;
-/// OWN_UNREAD of `bpf/own_cpus.h`.
+/// Value of a steal clock that was not read yet: OWN_UNREAD of `bpf/own_cpus.h`.
 pub(super) const UNREAD: u64 = u64::MAX;
 
 const _: () = {
@@ -32,11 +32,11 @@ const _: () = {
     assert!(size_of::<Settings>() == (BOUNDS + 1) * size_of::<u64>());
 };
 
-/// The BPF programs, compiled.
+/// The compiled BPF programs.
 pub(super) static OBJECT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/own_cpus.bpf.o"));
 
-/// Returns the settings that the programs get before they are loaded, as their `.rodata`: the
-/// bounds of lengths, and whether the steal clock is Xen's.
+/// Returns the settings that the programs get before they are loaded, as the content of their
+/// `.rodata`. The settings are the bounds of lengths, and whether the steal clock has Xen's layout.
 pub(super) fn settings(xen: bool) -> Vec<u8> {
     let words = lengths::bounds().iter().copied().chain([xen.into()]);
     words.flat_map(u64::to_ne_bytes).collect()

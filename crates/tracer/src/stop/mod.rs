@@ -1,6 +1,6 @@
-//! Data for a run that stops at a limit, in addition to its activities: the kernel's stack that the
-//! timer's interrupt found, and who had each CPU of the machine. The programs run only if one of
-//! the two is wanted.
+//! Additional data for a run that stops at a limit. These are the kernel's stack at the timer's
+//! interrupt, and the tasks that had each CPU of the machine. The programs run only if at least one
+//! of the two is wanted.
 
 mod symbols;
 mod wire;
@@ -20,16 +20,16 @@ use crate::maps::Maps;
 use crate::object::why_not;
 use crate::plain;
 
-/// The data that is wanted.
+/// Kinds of data that are wanted.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct StopAsked {
     /// Whether the stack of each wake-up is wanted.
     pub stacks: bool,
-    /// Whether the names of the tasks that have each CPU are wanted.
+    /// Whether the tasks that had each CPU are wanted.
     pub turns: bool,
 }
 
-/// One frame of a stack. The innermost comes first.
+/// One frame of a stack. The innermost frame comes first.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StackFrame {
     /// Address to which the frame returns.
@@ -41,16 +41,16 @@ pub struct StackFrame {
 /// A task that had a CPU.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Occupant {
-    /// The kernel's name of the task.
+    /// The kernel's name of the task (comm).
     pub comm: String,
     /// Thread id of the task; 0 is the idle task.
     pub tid: u32,
 }
 
-/// The programs. They run while this value lives.
+/// The programs, which observe from [`StopWitness::attach`] until this value is dropped.
 #[derive(Debug)]
 pub struct StopWitness {
-    // Dropped first, so no program runs while the rest is dropped.
+    // This field is dropped first, so that no program runs while the other fields are dropped.
     links: Vec<Link>,
     object: Object,
     stacks: MappedArray<WireStacks>,
@@ -59,12 +59,12 @@ pub struct StopWitness {
 }
 
 impl StopWitness {
-    /// Loads the programs. Nothing runs yet. If stacks are wanted, it also reads the names of the
-    /// kernel's functions, so call it while this process has its rights.
+    /// Loads the programs. Nothing runs yet. If stacks are wanted, also reads the names of the
+    /// kernel's functions. Call it before rights are dropped.
     ///
     /// # Errors
-    /// [`LoadError::Refused`] if this machine or the rights of this process do not allow it,
-    /// [`LoadError::Broken`] if they allow it and it fails.
+    /// [`LoadError::Refused`] if this machine does not allow BPF, or this process has no right to
+    /// use it. [`LoadError::Broken`] if BPF is allowed, but the programs do not load.
     pub fn load(asked: StopAsked) -> Result<StopWitness, LoadError> {
         let symbols = match asked.stacks {
             true => Symbols::read(Path::new("/proc/kallsyms")).map_err(|error| {
@@ -90,7 +90,7 @@ impl StopWitness {
         })
     }
 
-    /// Sets the task of a CPU whose wake-ups are kept.
+    /// Sets the task of a CPU whose wake-ups are observed.
     pub fn watch(&self, cpu: u32, tid: u32) {
         use std::sync::atomic::Ordering::Release;
         if let Some(word) = self.stacks.u64(cpu, offset_of!(WireStacks, tid)) {
@@ -98,10 +98,10 @@ impl StopWitness {
         }
     }
 
-    /// Attaches the programs, which run from now on.
+    /// Attaches the programs. They run from now on.
     ///
     /// # Errors
-    /// If one cannot be attached.
+    /// If a program cannot be attached.
     pub fn attach(&mut self) -> Result<(), TraceError> {
         let attach = || -> libbpf_rs::Result<Vec<Link>> {
             let programs = self.object.progs_mut().filter(|it| it.autoload());
@@ -112,8 +112,9 @@ impl StopWitness {
         Ok(())
     }
 
-    /// Returns the stack that was interrupted when the task of this CPU was woken between the two
-    /// given instants (CLOCK_MONOTONIC in ns). `None` if this stack is not, or no longer, kept.
+    /// Returns the stack that was interrupted when the task of this CPU was woken. The wake-up is
+    /// the one between the two given instants (CLOCK_MONOTONIC in ns). `None` if no stack of this
+    /// time is stored.
     pub fn stack(&self, cpu: u32, from_ns: u64, until_ns: u64) -> Option<Vec<StackFrame>> {
         let stacks = entries(&self.stacks.words(cpu)?, offset_of!(WireStacks, last));
         let when = |mono_ns| mono_ns > 0 && (from_ns..=until_ns).contains(&mono_ns);
@@ -131,7 +132,7 @@ impl StopWitness {
     }
 
     /// Returns the task that had each CPU at the given instant (CLOCK_MONOTONIC in ns), ordered by
-    /// CPU; `None` for a CPU without a recorded switch before that instant.
+    /// CPU. An entry is `None` if no switch before this instant was recorded on the CPU.
     pub fn occupants(&self, at_ns: u64) -> Vec<Option<Occupant>> {
         let slots = 0..u32::try_from(self.turns.slots()).unwrap_or(u32::MAX);
         let of = |cpu| {
@@ -151,8 +152,8 @@ impl StopWitness {
     }
 }
 
-/// Returns the entries of a slot, which begin at byte `first`. A whole slot has tens of kilobytes,
-/// too much for the stack of a thread.
+/// Returns the entries of a slot of the map, which begin at byte `first`. Copying a whole slot of
+/// tens of kilobytes would need too much stack.
 fn entries<Entry: plain::Plain>(words: &[u64], first: usize) -> Vec<Entry> {
     let words = words.get(first / size_of::<u64>()..).unwrap_or_default();
     let entries = words.chunks_exact(size_of::<Entry>() / size_of::<u64>());

@@ -4,19 +4,19 @@ use std::fs::File;
 use std::io::{self, BufRead, BufReader};
 use std::path::Path;
 
-/// Functions by their begin, ascending.
+/// Functions, ordered by the address at which they begin.
 #[derive(Debug, Default)]
 pub(super) struct Symbols {
     begins: Vec<(u64, u32)>,
-    /// The names, one after the other, each with a newline at its end.
+    /// Names of all functions, each followed by a newline.
     names: String,
 }
 
 impl Symbols {
-    /// Reads the functions of this file.
+    /// Reads the functions from this file.
     ///
     /// # Errors
-    /// If it cannot be read, or shows no addresses: it shows them with CAP_SYSLOG, or with
+    /// If the file cannot be read, or shows no addresses. Addresses require CAP_SYSLOG, or
     /// kernel.kptr_restrict=0.
     pub(super) fn read(path: &Path) -> io::Result<Symbols> {
         let mut symbols = Symbols::default();
@@ -30,7 +30,7 @@ impl Symbols {
         Ok(symbols)
     }
 
-    /// Adds a line `ADDRESS TYPE NAME [MODULE]`. Data and hidden addresses are left out.
+    /// Adds a line `ADDRESS TYPE NAME [MODULE]`. Leaves out data and hidden addresses.
     fn add(&mut self, line: &str) {
         let mut words = line.split_ascii_whitespace();
         let address = words.next().and_then(|it| u64::from_str_radix(it, 16).ok());
@@ -45,10 +45,11 @@ impl Symbols {
         }
     }
 
-    /// Returns the function that holds this address; `None` if it lies before all functions, or far
-    /// behind them.
+    /// Returns the name of the function that contains this address; `None` if the address lies
+    /// before all functions, or far behind the preceding one.
     pub(super) fn name(&self, address: u64) -> Option<&str> {
-        /// No function is longer. Behind the last function of a module lies something else.
+        /// Largest distance from the begin of a function, in bytes. Beyond it, the address belongs
+        /// to no known function.
         const LONGEST: u64 = 1 << 20;
         let after = self.begins.partition_point(|(begin, _)| *begin <= address);
         let (begin, at) = *self.begins.get(after.checked_sub(1)?)?;

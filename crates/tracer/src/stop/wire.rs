@@ -26,7 +26,7 @@ const _: () = {
     assert!(size_of::<WireTurns>() == 16 + 512 * size_of::<WireTurn>());
 };
 
-/// The BPF programs, compiled.
+/// The compiled BPF programs.
 pub(super) static OBJECT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/stop.bpf.o"));
 
 impl Plain for WireStack {}

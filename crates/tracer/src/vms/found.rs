@@ -1,15 +1,16 @@
-//! Turns the files of KVM that the walk finds into processes that hold VMs. Pure.
+//! Groups the files of KVM that a scan of open files finds by the processes that hold VMs. Pure.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::wire::WireFile;
 use vmnoise_host::GuestTsc;
 
-/// The result of one scan of all open files.
+/// VMs and vCPUs that one scan of open files found.
 #[derive(Debug, Default)]
 pub(super) struct VmFiles {
     processes: BTreeMap<u32, Process>,
-    /// vCPUs by address. Each vCPU is here once, even if several processes have its file open.
+    /// vCPUs by kernel address. Each vCPU is here once, even if several processes have its file
+    /// open.
     vcpus: BTreeMap<u64, WireFile>,
 }
 
@@ -18,15 +19,16 @@ pub(super) struct VmFiles {
 pub(super) struct Process {
     /// Process id in /proc; 0 if the process is not in this pid namespace.
     pub(super) pid_here: u32,
-    /// Number of the first open file of the process that is a VM.
+    /// Smallest descriptor of the process whose file is a VM; `None` if there is none.
     pub(super) fd: Option<u32>,
-    /// vCPUs of the process: number of the vCPU, thread id in the kernel, and thread id in /proc.
+    /// vCPUs of the process, each with its number, the kernel's thread id, and the thread id in
+    /// /proc.
     pub(super) vcpus: BTreeSet<(u32, u32, u32)>,
 }
 
 impl VmFiles {
     pub(super) fn new(files: &[WireFile]) -> VmFiles {
-        // Processes may share their memory, and with it all files, for a moment (vfork).
+        // During a vfork, two processes share their memory and all open files for a moment.
         let mut owners = BTreeMap::new();
         for file in files {
             let runs = file.tgid == file.holder;
@@ -50,7 +52,7 @@ impl VmFiles {
         all
     }
 
-    /// Returns the processes, by the kernel's numbers.
+    /// Returns the process ids of all processes that hold VMs, as the kernel numbers them.
     pub(super) fn processes(&self) -> impl Iterator<Item = u32> + '_ {
         self.processes.keys().copied()
     }
@@ -59,8 +61,8 @@ impl VmFiles {
         self.processes.get(&process)
     }
 
-    /// Returns the clocks of the guests under this vendor's module, each with thread and number of
-    /// its vCPU.
+    /// Returns the clocks of the guests. Each has the thread id and the number of its vCPU.
+    /// `kvm_module` is the loaded vendor module of KVM.
     pub(super) fn guest_tscs(&self, kvm_module: Option<&str>) -> Vec<(u32, u32, GuestTsc)> {
         let vcpus = self.vcpus.values();
         vcpus
@@ -69,18 +71,19 @@ impl VmFiles {
     }
 }
 
-/// Returns the clock of a guest. The number of bits in the fraction of a ratio depends on the
-/// vendor's module (`tsc_scaling_ratio_frac_bits` in svm_hardware_setup and vmx_hardware_setup). No
+/// Returns the clock of a guest. The number of fraction bits of its ratio depends on the vendor's
+/// module (`tsc_scaling_ratio_frac_bits` in svm_hardware_setup and vmx_hardware_setup). No
 /// structure of a vCPU has this number.
 fn guest_tsc(file: &WireFile, kvm_module: Option<&str>) -> Option<GuestTsc> {
     let ratio_frac_bits = match (file.ratio, kvm_module) {
         _ if file.knows_tsc == 0 => return None,
-        // The CPU does not scale.
+        // This CPU does not scale TSCs.
         (1, _) => 0,
         (0, _) => return None,
         (_, Some("kvm_amd")) => 32,
         (_, Some("kvm_intel")) => 48,
-        // Neither module scales. No guest has another meaning of these ratios.
+        // The module is unknown. Both ratios mean a factor of 1: the first in kvm_amd, the second
+        // in kvm_intel.
         (ratio, _) if [1 << 32, 1 << 48].contains(&ratio) => ratio.trailing_zeros() as u8,
         _ => return None,
     };
@@ -123,14 +126,14 @@ mod tests {
 
     #[test]
     fn a_vcpu_is_its_threads_whoever_holds_its_file() {
-        // A child of the VMM that still has its memory comes first.
+        // The child of a vfork of the VMM is found before the VMM.
         let files = [
             vm(70, 9),
             vcpu(70, 0, 80),
             vm(71, 12),
             vm(71, 9),
             vcpu(71, 0, 80),
-            // This vCPU has not run.
+            // This vCPU has not run yet, so it has no thread.
             vcpu(71, 1, 0),
         ];
         let found = VmFiles::new(&files);

@@ -1,5 +1,6 @@
-//! The VMs of a host while they come and go, without a look at every file of every process. The
-//! kernel reports who runs a vCPU. One link shows whether a VM is still held.
+//! List of the VMs of a host that is kept up to date without reading every file of every process.
+//! The kernel reports which processes run vCPUs. One link in /proc shows whether a process still
+//! holds its VM.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -11,7 +12,7 @@ use vmnoise_host::{VmProcess, leads_to_vm};
 #[derive(Debug)]
 pub struct KnownVms {
     search: VmSearch,
-    /// VM of each process, and the open file by which the VM was found.
+    /// VM of each process, and the link in /proc by which the VM was found.
     held: BTreeMap<u32, (VmProcess, PathBuf)>,
 }
 
@@ -25,7 +26,7 @@ impl KnownVms {
     }
 
     /// Looks up the VMs of the given processes, which run vCPUs. Returns the VMs and vCPUs of the
-    /// processes that still live. From now on, processes with a VM are known.
+    /// processes that still live, and adds them to this list.
     pub fn look_at(&mut self, processes: &[u32]) -> Vec<VmProcess> {
         let files = self.search.files_of(processes);
         let look = |&pid: &u32| {
@@ -40,9 +41,8 @@ impl KnownVms {
         processes.iter().filter_map(look).collect()
     }
 
-    /// Forgets processes that no longer hold a VM. If the known file is gone, or this process may
-    /// not read it, all open files of the process are searched, because the process may hold
-    /// another VM.
+    /// Removes processes that no longer hold a VM. If the known link is gone or unreadable,
+    /// searches all open files of the process, because the process may hold another VM.
     pub fn forget_gone(&mut self) {
         let search = &self.search;
         self.held.retain(|pid, (_, file)| {
@@ -56,12 +56,12 @@ impl KnownVms {
         });
     }
 
-    /// Returns the VMs, by process.
+    /// Returns all known VMs, ordered by process.
     pub fn vms(&self) -> Vec<VmProcess> {
         self.held.values().map(|(vm, _)| vm.clone()).collect()
     }
 
-    /// Returns the processes that hold the VMs.
+    /// Returns the process ids of the processes that hold the known VMs.
     pub(crate) fn processes(&self) -> Vec<u32> {
         self.held.keys().copied().collect()
     }
@@ -89,7 +89,7 @@ mod tests {
         let (root, host) = host(true);
         let mut known = KnownVms::new(VmSearch::by_files(host.clone()));
         assert_eq!(known.vms(), []);
-        // A process that is no VMM, a process that is gone, and a process that holds a VM.
+        // Process 69 is not a VMM, process 70 has ended, and process 71 holds a VM.
         let named = known.look_at(&[69, 70, 71]);
         assert_eq!(named.last(), host.vms().last());
         assert_eq!(known.vms(), host.vms());
@@ -97,12 +97,12 @@ mod tests {
         assert_eq!(pids(&known), [71]);
 
         let file = |number: u32| root.path().join(format!("proc/71/fd/{number}"));
-        // Another VM takes the place of the first one.
+        // The process closes the VM's file, and opens another VM.
         symlink("anon_inode:kvm-vm", file(12)).unwrap();
         fs::remove_file(file(9)).unwrap();
         known.forget_gone();
         assert_eq!(pids(&known), [71]);
-        // Another file has its number now.
+        // The number of the closed file is used by a file that is not a VM.
         fs::remove_file(file(12)).unwrap();
         symlink("/dev/null", file(12)).unwrap();
         known.forget_gone();
@@ -118,7 +118,7 @@ mod tests {
         fs::write(&cmdline, "qemu-system-x86_64\0-name\0guest=mail\0").unwrap();
         known.look_at(&[71]);
         assert_eq!(known.vms()[0].name, "mail");
-        // The process is ending.
+        // A process that is ending has an empty command line.
         fs::write(&cmdline, "").unwrap();
         assert_eq!(known.look_at(&[71]), []);
         assert_eq!(known.vms(), []);

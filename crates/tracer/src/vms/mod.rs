@@ -1,6 +1,7 @@
-//! Finds the VMs of this host, with their vCPUs and the clocks of their guests. The first way is
-//! the kernel's own walk over files: it needs no debugfs, and no right to look into other users'
-//! processes. If it is not available, links in /proc and KVM's debugfs are used.
+//! Finds the VMs of this host, with their vCPUs and the clocks of their guests. The preferred
+//! source is a BPF program that scans open files in the kernel. It needs no debugfs, and no right
+//! to look into other users' processes. If the program is not available, links in /proc and KVM's
+//! debugfs are used.
 
 mod found;
 mod known;
@@ -25,8 +26,8 @@ pub struct VmSearch {
 }
 
 impl VmSearch {
-    /// Loads the BPF program that scans open files, if this machine and the rights of this process
-    /// allow it.
+    /// Creates a search, and loads the BPF program that scans open files. Without the right to load
+    /// it, the search uses /proc and debugfs.
     pub fn here() -> VmSearch {
         VmSearch {
             host: Host::here(),
@@ -34,7 +35,7 @@ impl VmSearch {
         }
     }
 
-    /// Returns a search that uses only /proc and debugfs of `host`, which may be a fixture.
+    /// Returns a search that uses only /proc and debugfs of `host`. Tests pass a fixture.
     pub fn by_files(host: Host) -> VmSearch {
         let refused = LoadError::Refused {
             why: "it was not asked for".to_owned(),
@@ -46,7 +47,7 @@ impl VmSearch {
         }
     }
 
-    /// Returns every process that holds a VM, by the kernel's number of the process.
+    /// Returns every process that holds a VM, ordered by the kernel's process id.
     pub fn vms(&self) -> Vec<VmProcess> {
         match self.files(None) {
             None => self.host.vms(),
@@ -57,9 +58,9 @@ impl VmSearch {
         }
     }
 
-    /// Returns the clocks of the guests of these processes, each with thread and number of its
-    /// vCPU. With debugfs these are the clocks of all guests. They exclude vCPUs that run a guest
-    /// of their guest right now, because debugfs then has the clock of that inner guest.
+    /// Returns the clocks of the guests of these processes. Each has the thread id and the number
+    /// of its vCPU. If debugfs is used, returns the clocks of all guests. It leaves out a vCPU that
+    /// runs a nested guest at this moment, because debugfs then has the clock of the nested guest.
     pub(crate) fn guest_tscs(&self, processes: &[u32]) -> Vec<(u32, u32, GuestTsc)> {
         match self.files(Some(processes)) {
             Some(files) => files.guest_tscs(self.host.kvm_module().as_deref()),
@@ -67,7 +68,7 @@ impl VmSearch {
         }
     }
 
-    /// Returns which way is used, and what is missing.
+    /// Returns the status of the search: the source that it uses, and what is missing.
     pub fn probe_status(&self) -> ProbeStatus {
         const PROBE: &str = "VMs and their vCPUs";
         let error = match &self.walk {
@@ -109,17 +110,18 @@ impl VmSearch {
         ProbeStatus::limited(PROBE, in_use, &format!("{why}: {limit}"), remedy)
     }
 
-    /// Returns whether BPF reads the clocks of guests. Otherwise debugfs is used.
+    /// Returns whether BPF reads the clocks of guests. If not, debugfs is used.
     pub fn walks(&self) -> bool {
         self.walk.is_ok()
     }
 
-    /// Returns what the walk finds of these processes, or of all. `None` if there is no walk or it
-    /// fails, for instance for lack of memory. Then the other way is left.
+    /// Returns the files that the scan finds of `processes`, or of all processes if it is `None`.
+    /// Returns `None` if the program is not loaded or fails, for instance for lack of memory. The
+    /// caller then uses /proc and debugfs.
     fn files(&self, processes: Option<&[u32]>) -> Option<VmFiles> {
         let walk = self.walk.as_ref().ok()?;
         let files = match processes {
-            // The kernel takes the process's number in this pid namespace.
+            // The iterator takes process ids of this pid namespace.
             Some(processes) if self.host.numbers_are_the_kernels() => {
                 let files = processes.iter().map(|&process| walk.over(Some(process)));
                 files.collect::<Result<Vec<_>, _>>().ok()?.concat()
@@ -129,7 +131,7 @@ impl VmSearch {
         Some(VmFiles::new(&files))
     }
 
-    /// Returns the files of the given processes that the scan finds; `None` if `processes` is
+    /// Returns the files that the scan finds of the given processes; `None` if `processes` is
     /// empty.
     fn files_of(&self, processes: &[u32]) -> Option<VmFiles> {
         match processes {
@@ -138,8 +140,8 @@ impl VmSearch {
         }
     }
 
-    /// Returns the VM of a process, from the walk. If the walk has no VM of this process, its files
-    /// are used. The process may have closed them, and still run its vCPUs.
+    /// Returns the VM of a process, from the files that the scan found. If they have no VM of this
+    /// process, looks in /proc. A process may have closed the file of its VM, and still run vCPUs.
     fn vm(&self, files: &Option<VmFiles>, pid: u32) -> Option<VmProcess> {
         let Some(process) = files.as_ref().and_then(|files| files.of(pid)) else {
             return self.host.vm(pid);
@@ -151,7 +153,7 @@ impl VmSearch {
         self.host.vm_of(pid, process.pid_here, vcpus)
     }
 
-    /// Returns the file of a VM that a process holds, as a link in /proc.
+    /// Returns the link in /proc of the VM file that a process holds.
     fn file(&self, files: &Option<VmFiles>, pid: u32) -> Option<PathBuf> {
         match files {
             Some(files) => {

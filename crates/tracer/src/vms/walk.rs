@@ -1,4 +1,4 @@
-//! The kernel's own walk over the files of processes.
+//! Scans the open files of processes by a BPF program.
 
 use std::io::Read;
 use std::mem::{size_of, zeroed};
@@ -24,8 +24,8 @@ impl Walk {
     /// Loads the program.
     ///
     /// # Errors
-    /// [`LoadError::Refused`] if this machine or the rights of this process do not allow it,
-    /// [`LoadError::Broken`] if they allow it and it fails.
+    /// [`LoadError::Refused`] if this machine does not allow BPF, or this process has no right to
+    /// use it. [`LoadError::Broken`] if BPF is allowed, but the programs do not load.
     pub(super) fn load() -> Result<Walk, LoadError> {
         let btf = KernelBtf::read().map_err(|error| no_btf(&error))?;
         if !btf.has_vcpu_structure("kvm_vcpu") {
@@ -45,18 +45,19 @@ impl Walk {
             builder.open_memory(OBJECT)?.load()
         });
         let walk = Walk(result.map_err(|error| why_not(&error, &warnings))?);
-        // Only a first walk shows whether its result may be read.
+        // Only a first scan shows whether this process may read the result.
         match walk.over(Some(std::process::id())) {
             Ok(_) => Ok(walk),
             Err(error) => Err(LoadError::Broken(format!("the walk over files: {error}"))),
         }
     }
 
-    /// Returns the files of VMs and vCPUs that all processes of this pid namespace hold, or only
-    /// `process`, by its number there. Kernels before 6.1 return those of all processes.
+    /// Returns the files of VMs and vCPUs that processes of this pid namespace hold. If `process`
+    /// is given, returns only the files of the process with this id in the namespace. Kernels
+    /// before 6.1 ignore `process`.
     ///
     /// # Errors
-    /// If the kernel refuses. A process that does not exist holds nothing.
+    /// If the kernel refuses. A process that does not exist gives an empty result.
     pub(super) fn over(&self, process: Option<u32>) -> std::io::Result<Vec<WireFile>> {
         let (link, _) = quietly(|| self.attach(process));
         let link = match link {
@@ -71,7 +72,8 @@ impl Walk {
         Ok(files.filter_map(plain::read).collect())
     }
 
-    /// Attaches the iterator. libbpf-rs has no way to select a process.
+    /// Attaches the iterator to `process`, or to all processes. It calls libbpf directly, because
+    /// libbpf-rs cannot select a process.
     fn attach(&self, process: Option<u32>) -> std::io::Result<Link> {
         let mut programs = self.0.progs();
         let program = programs.next().ok_or(std::io::ErrorKind::NotFound)?;
@@ -87,7 +89,7 @@ impl Walk {
             bpf_program__attach_iter(program.as_libbpf_object().as_ptr(), &raw const options)
         };
         match NonNull::new(link) {
-            // SAFETY: libbpf made this link, and nobody else has it.
+            // SAFETY: libbpf made this link, and no other code owns it.
             Some(link) => Ok(unsafe { Link::from_ptr(link) }),
             None => Err(std::io::Error::last_os_error()),
         }

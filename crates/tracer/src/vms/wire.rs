@@ -16,7 +16,7 @@ mod generated {
 
 pub(super) use generated::types::vm_file as WireFile;
 
-/// The BPF programs, compiled.
+/// The compiled BPF programs.
 pub(super) static OBJECT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/vm_files.bpf.o"));
 
 impl Plain for WireFile {}

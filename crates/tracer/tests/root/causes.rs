@@ -1,4 +1,4 @@
-//! Known causes are reported by name and completely.
+//! Tests that activities with known causes are reported completely, with the names of their causes.
 
 use std::{fs, time::Duration};
 
@@ -7,7 +7,7 @@ use vmnoise_tracer::{Scope, Tracer};
 
 use super::harness::{Disturber, Reported, alone, pin, two_cpus};
 
-/// Returns the time that a thread of this process has had a CPU, by the scheduler's accounting
+/// Returns how long a thread of this process has had a CPU, in ns, by the scheduler's accounting
 /// (Documentation/scheduler/sched-stats.rst).
 fn on_cpu_ns(tid: u32) -> u64 {
     let text = fs::read_to_string(format!("/proc/self/task/{tid}/schedstat")).unwrap();
@@ -65,7 +65,7 @@ fn known_causes_are_reported_within_a_second() {
     for kind in [LossKind::RingFull, LossKind::Undecodable] {
         assert_eq!(loss(&tracer, kind), 0, "{:?}", tracer.losses());
     }
-    // A kernel may leave some tasks untraced. Then a switch away from such a task is missing.
+    // On some kernels, no event fires when certain tasks leave a CPU.
     let unpaired = loss(&tracer, LossKind::Unpaired) as usize;
     assert!(
         unpaired * 20 < reported.activities.len(),
@@ -100,8 +100,8 @@ fn a_threads_time_is_what_the_scheduler_counts() {
         .sum::<u64>()
         - first_ns;
     let counted_ns = after - before;
-    // One turn may be open at either reading. The scheduler's clock excludes interrupts and steal
-    // time if the kernel accounts for them, so it may be less.
+    // A turn may be in progress at either reading. The scheduler's clock may exclude interrupts and
+    // steal time, so its value may be smaller.
     let turn_ns = 20_000_000;
     assert!(
         reported_ns + turn_ns >= counted_ns,
@@ -123,7 +123,7 @@ fn a_watched_thread_is_no_activity_and_its_sleeps_are_named() {
     reported.drain_for(&mut tracer, Duration::from_secs(1));
     let own = format!("watched:{}", disturber.tid);
     assert_eq!(reported.named(ActivityKind::Thread, &own).count(), 0);
-    // It sleeps 3 ms at a time, and the timer interrupt wakes it.
+    // The thread sleeps for 3 ms at a time, and the timer's interrupt wakes it.
     let slept: Vec<u64> = reported
         .named(ActivityKind::Blocked, "local_timer:236")
         .map(|it| it.end_mono_ns - it.start_mono_ns)

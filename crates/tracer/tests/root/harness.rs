@@ -1,4 +1,4 @@
-//! A disturber with a known name, and what a tracer reports of it.
+//! A disturber with a known name, and the reports of a tracer.
 
 use std::{
     io::{self, Write},
@@ -15,20 +15,22 @@ use vmnoise_events::{Activity, ActivityKind, Event};
 use vmnoise_host::Host;
 use vmnoise_tracer::Tracer;
 
-/// Keeps tests apart that use the same CPU, or all programs.
+/// Returns a lock that prevents tests from running at the same time if they use the same CPU or all
+/// programs.
 pub(super) fn alone() -> MutexGuard<'static, ()> {
     static ALONE: Mutex<()> = Mutex::new(());
     ALONE.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Prints that the calling test has not run. `vmnoise_labs::skipped` describes how this is read.
+/// Prints that the calling test has not run. `vmnoise_labs::skipped` describes the program that
+/// reads this line.
 pub(super) fn skipped(reason: &str) {
     let thread = thread::current();
     let name = thread.name().unwrap_or("a test");
     let _ = writeln!(io::stderr(), "skipped: {name}: {reason}");
 }
 
-/// Returns a CPU to measure, and another one to drain from.
+/// Returns a CPU that is measured, and another CPU from which the tracer is drained.
 pub(super) fn two_cpus() -> (u32, u32) {
     let allowed = Host::here().allowed_cpus().unwrap();
     assert!(
@@ -48,7 +50,7 @@ pub(super) fn own_tid() -> u32 {
     gettid().as_raw_nonzero().get() as u32
 }
 
-/// A thread that works a little and sleeps a little, pinned to one CPU.
+/// A thread on one CPU that alternates between a little work and a little sleep.
 pub(super) struct Disturber {
     stop: Arc<AtomicBool>,
     pub(super) tid: u32,
@@ -92,7 +94,7 @@ impl Drop for Disturber {
     }
 }
 
-/// The reports of a tracer so far.
+/// All reports of a tracer so far.
 #[derive(Default)]
 pub(super) struct Reported {
     pub(super) names: Vec<String>,

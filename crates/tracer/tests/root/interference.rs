@@ -1,4 +1,4 @@
-//! Compares the live interference counters with the activities that are drained.
+//! Compares the live interference counters with the reported activities.
 
 use std::{sync::atomic::Ordering::Relaxed, thread, time::Duration};
 
@@ -8,8 +8,8 @@ use vmnoise_tracer::{Scope, Tracer};
 
 use super::harness::{Disturber, Reported, alone, pin, two_cpus};
 
-/// An activity that was counted at its begin has ended by the next reading, or almost. Interrupts,
-/// softirqs and a thread may be in progress at either end.
+/// Largest number of activities in progress at a reading. An activity is counted at its begin, and
+/// reported at its end. Interrupts, softirqs and a thread may be in progress.
 const IN_PROGRESS: u64 = 8;
 
 #[test]
@@ -56,7 +56,8 @@ fn what_is_counted_is_reported() {
             .iter()
             .filter(|it| it.kind == kind)
             .count() as u64;
-        // Drained 20 ms after the reading, so more may be reported than was counted.
+        // The drain is 20 ms after the reading, so more activities may be reported than were
+        // counted.
         assert!(
             seen + IN_PROGRESS + lost >= counted,
             "{kind:?}: {seen} told, {counted} counted"

@@ -1,4 +1,5 @@
-//! Compares interrupts with the kernel's own count: each one is reported after attaching.
+//! Compares interrupts with the kernel's own count. Each interrupt after the attachment must be
+//! reported.
 
 use std::{collections::BTreeMap, fs, thread, time::Duration};
 
@@ -10,10 +11,11 @@ use vmnoise_tracer::{ExitTracer, LoadError, Scope, Streaming, Tracer};
 use super::harness::{Disturber, Reported, alone, pin, skipped, two_cpus};
 
 const TIMER: &str = "local_timer:236";
-/// Number of windows of half a second.
+/// Number of windows. Each window has half a second.
 const STRETCHES: usize = 9;
 
-/// Returns the local timer interrupts of this CPU since it came up (arch/x86/kernel/irq.c).
+/// Returns the number of local timer interrupts of this CPU since it came online
+/// (arch/x86/kernel/irq.c).
 fn counted(cpu: u32) -> u64 {
     let text = fs::read_to_string("/proc/interrupts").unwrap();
     let mut lines = text.lines();
@@ -24,7 +26,8 @@ fn counted(cpu: u32) -> u64 {
     count.unwrap().parse().unwrap()
 }
 
-/// Returns the count, and an instant of CLOCK_MONOTONIC at which it had this value.
+/// Returns the number of interrupts, and an instant at which it had this value (CLOCK_MONOTONIC in
+/// ns).
 fn count_at(cpu: u32) -> (u64, u64) {
     loop {
         let before = counted(cpu);
@@ -38,11 +41,10 @@ fn count_at(cpu: u32) -> (u64, u64) {
     }
 }
 
-/// Reads the count between drains, and compares it with the begins that were reported in between.
-/// An interrupt in progress at either end has begun, and is not counted yet. Never more is reported
-/// than counted. Some machines hide events while some tasks run (docs/design.md). This may happen
-/// in most of the windows, but not in all. A loss of three in a hundred would be seen in each
-/// window.
+/// Reads the kernel's count between drains, and compares it with the number of reported begins. An
+/// interrupt in progress at either end has begun, but is not counted yet. There must never be more
+/// reports than counts. Some machines hide events while certain tasks run (docs/design.md). This
+/// may happen in most windows, but not in all. A loss of 3 % would be detected in each window.
 fn hold(cpu: u32, mut begins: impl FnMut() -> Vec<u64>) {
     begins();
     let mut looks = vec![count_at(cpu)];
@@ -95,7 +97,8 @@ fn each_timer_interrupt_of_a_busy_cpu_is_reported() {
     });
 }
 
-/// The busy thread counts as a vCPU's thread, so the host's work on its CPU is reported.
+/// The busy thread is registered as a vCPU's thread, so that the host's work on its CPU is
+/// reported.
 #[test]
 #[cfg(target_arch = "x86_64")]
 fn each_timer_interrupt_of_a_vcpus_cpu_is_reported_with_its_exits() {
@@ -123,7 +126,7 @@ fn each_timer_interrupt_of_a_vcpus_cpu_is_reported_with_its_exits() {
         .unwrap();
     tracer.attach().unwrap();
     tracer.count().unwrap();
-    // It comes and goes.
+    // The busy thread comes to the CPU and leaves it repeatedly.
     thread::sleep(Duration::from_millis(100));
     let mut names = BTreeMap::new();
     hold(cpu, || {

@@ -1,4 +1,5 @@
-//! This machine's own steal clock: alone, inside activities, and for a polling thread.
+//! Tests of this machine's own steal clock: its readings, its use in activities, and its reader for
+//! a polling thread.
 
 use std::{fs, thread, time::Duration};
 
@@ -31,8 +32,8 @@ fn the_steal_clock_is_not_behind_the_column_of_proc_stat() {
     if !probe_status.unwrap().in_use.contains("BTF") {
         return skipped("this machine's steal clock is not read by BTF");
     }
-    // Both count since boot. The kernel adds only whole ticks to the column, and keeps the rest for
-    // the next time. So the column is never ahead.
+    // Both clocks count since boot. The kernel adds only whole ticks to the column of /proc/stat,
+    // and keeps the rest. So the column is never ahead.
     let column_ns = proc_stat_steal_ns(other);
     let reading_ns = tracer.outer_steal_ns(other).unwrap();
     assert!(reading_ns >= column_ns, "{reading_ns} {column_ns}");
@@ -57,7 +58,7 @@ fn activities_hold_no_more_steal_than_their_cpu() {
     assert!(reported.activities.len() > 20, "{:?}", reported.names);
     let of_threads_ns = inside(ActivityKind::Thread);
     if tracer.witnesses().activity_steal {
-        // Two threads never run at once, so no steal time is in two of them.
+        // Two threads never run on a CPU at the same time, so no steal time counts for two of them.
         let advance_ns = after_ns.unwrap() - before_ns.unwrap();
         assert!(
             of_threads_ns <= advance_ns,

@@ -1,4 +1,4 @@
-//! The tracer's own cost, and what it leaves behind.
+//! Tests of the tracer's own cost, and that nothing remains in the kernel after its end.
 
 use std::{
     collections::HashSet,
@@ -30,7 +30,7 @@ fn draining_is_no_noise_on_the_measured_cpu() {
         .filter(|it| reported.names[it.source.0 as usize].ends_with(&own))
         .count();
     assert_eq!(ours, 0, "the draining thread shows on the measured CPU");
-    // One wake-up per record would be one interrupt work item per record.
+    // If each record caused a wake-up, there would be one interrupt work item per record.
     let wakes = reported.named(ActivityKind::Irq, "irq_work:246").count();
     assert!(
         wakes * 10 < reported.activities.len().max(100),
@@ -38,7 +38,7 @@ fn draining_is_no_noise_on_the_measured_cpu() {
     );
 }
 
-/// Returns the ids of the BPF programs that this process holds open.
+/// Returns the ids of the BPF programs for which this process has file descriptors.
 fn held_programs() -> HashSet<u32> {
     fs::read_dir("/proc/self/fdinfo")
         .unwrap()
@@ -103,8 +103,9 @@ fn own_cost_is_what_the_kernel_accounts() {
 
     let cost = cost.unwrap();
     assert!(cost.bpf_runs > 100, "{cost:?}");
-    // The kernel's measurement starts before the program, and includes runs that have nothing to
-    // do. Ours times one run in 13, so a pause of the machine in a timed run counts 13 times.
+    // The kernel's measurement begins before the program, and includes runs with nothing to do. The
+    // tracer times one run in 13. If the machine pauses during a timed run, the pause counts 13
+    // times.
     assert!(
         (kernel_ns / 4..kernel_ns * 4).contains(&cost.bpf_ns),
         "{cost:?}, by the kernel {kernel_ns} ns"

@@ -1,9 +1,9 @@
-//! Finds the relation of the guest's TSC to the host's, from brackets: a host reading, a guest
-//! reading and a host reading, in this order.
+//! Finds the offset between the guest's TSC and the host's TSC from brackets. A bracket is a host
+//! reading, then a guest reading, then a host reading.
 
 use vmnoise_events::OffsetProof;
 
-/// One guest reading between two host readings of the same CPU.
+/// A guest reading between two readings of the host on the same CPU.
 #[derive(Debug, Clone, Copy)]
 pub struct Bracket {
     pub before_tsc: u64,
@@ -11,24 +11,25 @@ pub struct Bracket {
     pub after_tsc: u64,
 }
 
-/// The guest's clock, as far as it is known. The fields have the meaning of the same names in
+/// Known facts about the guest's clock. The fields have the same meaning as in
 /// [`vmnoise_events::ClockFacts`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct GuestClock {
-    /// How the offset is known. `None` if the brackets contradict each other: then the guest's
-    /// clock does not run with the host's, and the bound is true only for the past.
+    /// Evidence for the offset; `None` if the brackets contradict each other. In that case the
+    /// guest's clock does not run at the rate of the host's clock, and the bound is valid only for
+    /// the past.
     pub offset_proof: Option<OffsetProof>,
-    /// TSC of the host minus TSC of the guest, in cycles. All gaps are already converted by this
-    /// offset.
+    /// TSC of the host minus TSC of the guest, in cycles. vmnoise applies this offset to all gaps.
     pub offset_tsc: i64,
-    /// Bound of `offset_tsc` in cycles; 0 if the offset was set and proved.
+    /// Bound of the error of `offset_tsc`, in cycles; 0 if the offset was set and all brackets
+    /// allow it.
     pub offset_bound_tsc: u64,
-    /// Half-width of the tightest bracket, in cycles.
+    /// Half of the width of the narrowest bracket, in cycles.
     pub bracket_tsc: u64,
 }
 
 impl GuestClock {
-    /// The state before the first bracket.
+    /// Value before the first bracket was measured.
     pub(super) const UNKNOWN: GuestClock = GuestClock {
         offset_proof: None,
         offset_tsc: 0,
@@ -36,12 +37,13 @@ impl GuestClock {
         bracket_tsc: u64::MAX,
     };
 
-    /// Converts a reading of the guest to the host's TSC.
+    /// Converts a reading of the guest's TSC to the host's TSC.
     pub(super) fn to_host(self, guest_tsc: u64) -> u64 {
         guest_tsc.wrapping_add_signed(self.offset_tsc)
     }
 
-    /// Converts a reading of the host to the guest's TSC; 0 for a reading before its zero.
+    /// Converts a reading of the host's TSC to the guest's TSC. Returns 0 if the guest's TSC was
+    /// not yet 0.
     pub(super) fn to_guest(self, host_tsc: u64) -> u64 {
         let guest_tsc = i128::from(host_tsc) - i128::from(self.offset_tsc);
         u64::try_from(guest_tsc.max(0)).unwrap_or(u64::MAX)
@@ -49,7 +51,7 @@ impl GuestClock {
 }
 
 impl Bracket {
-    /// Returns the least and the greatest offset (host minus guest) that this bracket allows.
+    /// Returns the smallest and the largest offset (host minus guest) that this bracket allows.
     fn offsets(&self) -> (i64, i64) {
         (
             self.before_tsc.wrapping_sub(self.guest_tsc).cast_signed(),
@@ -62,13 +64,13 @@ impl Bracket {
     }
 }
 
-/// Determines the offset from the brackets of one vCPU.
+/// Computes the offset from the brackets of one vCPU.
 ///
-/// If KVM `accepted` the offset 0 and every bracket allows it, the offset is 0. Otherwise it is the
-/// middle of the range that all brackets allow, and the bound is half of this range.
+/// If KVM `accepted` the offset 0 and every bracket allows it, the offset is 0. Otherwise the
+/// offset is the middle of the range that all brackets allow, and its bound is half of this range.
 ///
 /// # Panics
-/// Without a bracket.
+/// If there is no bracket.
 pub fn judge(brackets: &[Bracket], accepted: bool) -> GuestClock {
     let tightest = brackets
         .iter()
@@ -108,8 +110,8 @@ pub fn judge(brackets: &[Bracket], accepted: bool) -> GuestClock {
     }
 }
 
-/// Returns one statement for all vCPUs: the weakest proof, the widest bounds, and the offset of the
-/// first vCPU. Each gap is converted by its own vCPU's offset.
+/// Returns one value that is valid for all vCPUs. It has the weakest evidence, the widest bounds,
+/// and the offset of the first vCPU. Each gap is converted by the offset of its own vCPU.
 pub fn weakest(clocks: &[GuestClock]) -> Option<GuestClock> {
     let rank = |clock: &GuestClock| match clock.offset_proof {
         None => 0,
@@ -155,7 +157,7 @@ mod tests {
             true,
         );
         assert_eq!(clock.offset_proof, Some(OffsetProof::Mapped));
-        // The brackets allow [500, 520] and [505, 515].
+        // The brackets allow offsets in [500, 520] and in [505, 515].
         assert_eq!((clock.offset_tsc, clock.offset_bound_tsc), (510, 5));
     }
 
@@ -211,8 +213,8 @@ mod tests {
     }
 
     proptest! {
-        /// For any offset and any delays, the estimate is within its bound of the true offset. The
-        /// bound is within half of the tightest bracket (rounded up).
+        /// For any offset and any delays, the estimate differs from the true offset by at most its
+        /// bound. The bound is at most half of the narrowest bracket (rounded up).
         #[test]
         fn the_truth_is_within_the_bound(
             truth in -(1i64 << 50)..(1i64 << 50),

@@ -4,7 +4,7 @@ use std::io;
 
 use crate::thread;
 
-/// The reason why this machine does not run the microVM, or why a running one ended early.
+/// Reason why this machine does not run the microVM, or why a running microVM ended early.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Error {
     /// There is no /dev/kvm.
@@ -15,25 +15,25 @@ pub enum Error {
     /// /dev/kvm exists, but this user may not open it.
     #[error("not allowed to open /dev/kvm: run as root or join the group that owns it (often kvm)")]
     NotAllowed,
-    /// Another hypervisor holds the CPU's virtualization (EBUSY).
+    /// Another hypervisor uses the virtualization of the CPU (EBUSY).
     #[error(
         "KVM is busy: another hypervisor (VirtualBox, VMware, …) holds the CPU's virtualization; stop its machines and try again"
     )]
     Busy,
-    /// KVM's API is not the one that every kernel since 2.6.22 has.
+    /// KVM does not have the API version that every kernel since 2.6.22 has.
     #[error("KVM speaks API version {0} instead of 12: use the kvm modules of the running kernel")]
     ApiVersion(i32),
-    /// There are more CPUs than guest memory is laid out for.
+    /// More CPUs are requested than the layout of guest memory allows.
     #[error("{0} CPUs are more than one microVM measures: name at most {1}")]
     TooManyCpus(usize, usize),
-    /// The exit counts end before the slot of a measured CPU.
+    /// The exit counts have no slot for a measured CPU.
     #[error(
         "the exit counts ({len} bytes) hold no slot for CPU {cpu}: size their map by the possible CPUs"
     )]
     ExitCountsTooSmall {
         /// The CPU without a slot.
         cpu: u32,
-        /// Number of shared bytes.
+        /// Number of bytes that the exit counts have.
         len: usize,
     },
     /// Guest memory could not be allocated.
@@ -47,28 +47,28 @@ pub enum Error {
         /// The kernel's error number.
         errno: i32,
     },
-    /// KVM refused a call that every x86 KVM is expected to accept.
+    /// KVM refused a call that every KVM on x86 should accept.
     #[error(
         "{call} failed: {}; see the kernel log (dmesg) for KVM's reason",
         io::Error::from_raw_os_error(*errno)
     )]
     Kvm {
-        /// The ioctl.
+        /// Name of the ioctl.
         call: &'static str,
         /// The kernel's error number.
         errno: i32,
     },
-    /// The guest left with an exit that it never makes by itself.
+    /// The guest made an exit that it never makes in order.
     #[error(
         "the vCPU on CPU {cpu} left the guest with {reason}: what was measured until then stands; see the kernel log (dmesg) for KVM's reason"
     )]
     Exit {
         /// The CPU.
         cpu: u32,
-        /// The exit, with the name and number of linux/kvm.h.
+        /// The exit, by its name and number in linux/kvm.h.
         reason: String,
     },
-    /// A guest neither finished its exercise nor failed in it.
+    /// A guest did not finish its exercise, but also made no unexpected exit.
     #[error(
         "the guest on CPU {cpu} did not come to the end of its exercise: this KVM does not return from that exit, or the CPU had no time for it; try another exercise or CPU"
     )]
@@ -76,28 +76,29 @@ pub enum Error {
         /// The CPU.
         cpu: u32,
     },
-    /// KVM's interrupt controller has no timer with a TSC deadline.
+    /// KVM's interrupt controller has no timer for a TSC deadline.
     #[error(
         "this KVM gives its guests no timer with a TSC deadline (KVM_CAP_TSC_DEADLINE_TIMER): it needs a TSC that never stops; boot with a stable TSC"
     )]
     NoDeadlineTimer,
-    /// The guest armed its timer and halted, and no timer interrupt woke it.
+    /// The guest armed its timer and halted, but no timer interrupt came.
     #[error(
         "no timer interrupt came to the guest on CPU {cpu} for {waited_s} s: this KVM does not deliver the timer of its interrupt controller to our guest, or the CPU had no time for it; try another CPU"
     )]
     NoTimer {
         /// The CPU.
         cpu: u32,
-        /// How long the host waited.
+        /// Time for which the host waited, in seconds.
         waited_s: u64,
     },
-    /// The thread could not be started, pinned or given its policy, or died.
+    /// The thread of a vCPU could not be started, could not be pinned, could not get its policy, or
+    /// died.
     #[error(transparent)]
     Thread(#[from] thread::Error),
 }
 
 impl Error {
-    /// For `map_err`: names the call that failed.
+    /// Returns a function for `map_err` that adds the name of the failed call.
     pub(super) fn kvm(call: &'static str) -> impl FnOnce(kvm_ioctls::Error) -> Error {
         move |error| Error::Kvm {
             call,
@@ -105,7 +106,7 @@ impl Error {
         }
     }
 
-    /// Returns the error of opening /dev/kvm.
+    /// Returns the error for a failed attempt to open /dev/kvm.
     pub(super) fn open(error: kvm_ioctls::Error) -> Error {
         match error.errno() {
             libc::ENOENT | libc::ENODEV | libc::ENXIO => Error::NoKvm,
@@ -117,7 +118,7 @@ impl Error {
         }
     }
 
-    /// Returns the error of KVM_CREATE_VM, in which KVM takes control of the CPUs.
+    /// Returns the error for a failed KVM_CREATE_VM. In this call KVM takes control of the CPUs.
     pub(super) fn create_vm(error: kvm_ioctls::Error) -> Error {
         match error.errno() {
             libc::EBUSY => Error::Busy,

@@ -1,25 +1,29 @@
-//! The guest program: the code that measures gaps.
+//! The guest program that measures gaps.
 //!
-//! It runs at CPL3 with interrupts off, without a stack, and only accesses its mailbox, its ring
-//! and the exit counts. It executes one [`Command`] after another. After each of them, `out`
-//! returns the CPU to the host (IOPL 3 lets CPL3 do so). `rdi` holds the guest address of the
-//! [`Mailbox`], and `rsi` that of the ring. Both are set once, before the start.
+//! The program runs at CPL3 with interrupts off and without a stack. It accesses only its mailbox,
+//! its ring and the exit counts. It executes one [`GuestCommand`] after another. After each
+//! command, the instruction `out` returns the CPU to the host (IOPL 3 allows this at CPL3). `rdi`
+//! contains the guest address of the [`Mailbox`], and `rsi` the guest address of the ring. The host
+//! sets both registers once, before the start.
 //!
-//! **Polling.** Each step reads the TSC, compares its advance with the threshold and the reading
-//! with the deadline, and stores the reading into a cache line of its own. This line moves only
-//! when the host reads it. Nothing else is accessed, so a step costs little more than its `rdtsc`.
+//! **Polling.** Each iteration reads the TSC. It compares the advance since the last reading with
+//! the threshold, and the reading with the deadline. It stores the reading in a cache line of its
+//! own, which moves to another CPU only when the host reads it. The loop accesses nothing else, so
+//! an iteration costs little more than its `rdtsc`.
 //!
-//! **A gap** lies between two consecutive readings that are at least the threshold apart. Only then
-//! the guest reads the steal page, by the version protocol, and the exit counts, and writes one
-//! record.
+//! **A gap** is the time between two consecutive readings that are at least the threshold apart.
+//! Only after a gap, the guest reads the steal page (by the version protocol) and the exit counts,
+//! and writes one record.
 //!
-//! **A hole that is too short to be a gap** may also hold steal time and exits. They belong to no
-//! gap: the guest reads page and counts after the hole, and continues from there.
+//! **A time that is too short for a gap** may also contain steal time and exits. They belong to no
+//! gap. So the guest reads the steal page and the exit counts after such a time, and discards their
+//! advance.
 //!
-//! **Blind time.** Nothing is measured while a record is written. This is no noise, so polling
-//! begins again at a reading after the record. The time between is added to `blind_tsc`, which is
-//! subtracted from the runtime. If writing took longer than `blind_limit_tsc`, something took the
-//! CPU meanwhile. Then this time is a gap too, which begins where the gap before it ended.
+//! **Blind time.** Nothing is measured while a record is written. This time is not noise, so
+//! polling continues from a reading after the record. The time between is added to `blind_tsc`,
+//! which is subtracted from the runtime. If writing took longer than `blind_limit_tsc`, something
+//! interrupted the writing. Then this time is another gap, which begins at the end of the previous
+//! gap.
 
 use std::arch::global_asm;
 use std::mem::offset_of;
@@ -32,33 +36,36 @@ use crate::mailbox::{
     StealPage,
 };
 
-/// A command of the host for the guest, before an entry.
+/// Command that the host gives to the guest before an entry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u32)]
 pub enum GuestCommand {
-    /// Write to every page of the ring and read the exit counts, so that no page is missing later.
+    /// Write to every page of the ring and read the exit counts, so that no access causes a page
+    /// fault later.
     Touch = 1,
-    /// Store one reading of the clock in the mailbox.
+    /// Store one reading of the TSC in the mailbox.
     Stamp = 2,
-    /// Record gaps until the deadline.
+    /// Poll and record gaps until the deadline.
     Poll = 3,
-    /// Run [`SAMPLES`] steps of the same loop, and store the advance of each step in the ring's
-    /// memory.
+    /// Run [`SAMPLES`] iterations of the polling loop, and store the advance of the TSC in each
+    /// iteration in the memory of the ring.
     Sample = 4,
-    /// Run the program of the exercises, until the deadline.
+    /// Run the program of the exercises until the deadline.
     Exercise = 5,
-    /// Record gaps again after [`Command::Poll`] has returned. The time between is blind.
+    /// Continue to record gaps after [`GuestCommand::Poll`] has returned. The time since then is
+    /// blind time.
     GoOn = 6,
-    /// Run the program of the timers, until the deadline.
+    /// Run the program of the timers until the deadline.
     Timers = 7,
 }
 
-/// Number of steps of [`Command::Sample`].
+/// Number of iterations of [`GuestCommand::Sample`].
 pub const SAMPLES: usize = RING_BYTES / size_of::<u64>();
-/// The I/O port whose `out` means "done".
+/// I/O port to which the guest writes after each command.
 pub const DONE_PORT: u16 = 0xf0;
 
-/// Returns the program as bytes. It is position independent and starts with its first instruction.
+/// Returns the machine code of the program. It is position independent, and its first byte is the
+/// entry point.
 pub fn program() -> &'static [u8] {
     unsafe extern "C" {
         static vmnoise_guest_start: u8;
@@ -74,13 +81,13 @@ const CONTROL: usize = offset_of!(Mailbox, control);
 const COUNTERS: usize = offset_of!(Mailbox, counters);
 const STEAL: usize = offset_of!(Mailbox, steal);
 
-// The program computes slots by shifts and masks.
+// The program computes addresses of records by shifts and masks.
 const _: () = assert!(RING_RECORDS.is_power_of_two());
 const _: () = assert!(size_of::<GapRecord>() == 64);
 const _: () = assert!(size_of::<Mailbox>() == 4096);
 const _: () = assert!(size_of::<StealPage>() == 64 && STEAL.is_multiple_of(64));
 const _: () = assert!(exit_counts::SLOT_BYTES <= size_of::<[u64; 16]>());
-// The guest and the host write to different cache lines, and also not to adjacent ones.
+// The guest and the host write to different cache lines, which are not adjacent either.
 const _: () = assert!(COUNTERS.is_multiple_of(128));
 
 global_asm!(

@@ -1,18 +1,21 @@
-//! Histograms that the guest writes into the memory of its ring. They have counts of lengths, exact
-//! below 2^[`FINE_BITS`] cycles and to one part in 2048 above. A few more words follow.
+//! Histograms that the guest writes into the memory of its ring. They count times, exactly below
+//! 2^[`FINE_BITS`] cycles and with an error of one part in 2048 above. A few other words follow the
+//! counts.
 
 use serde::Serialize;
 
 use crate::mailbox::RING_BYTES;
 
-/// Number of bits below which each length has a count of its own.
+/// Number of bits up to which each time has a count of its own.
 pub const FINE_BITS: u32 = 12;
-/// Number of counts, for any u64. Each further bit halves the resolution.
+/// Number of counts for all times that fit in a u64. For each further bit, a count covers twice as
+/// many times.
 const BUCKETS: usize = ((64 - FINE_BITS as usize) << (FINE_BITS - 1)) + (1 << FINE_BITS);
 
-/// Assembly that defines the macro `vmnoise_book_length`. It counts the length in `rbx` in the
-/// memory at `rsi`. `r9` is the shortest, `r10` the longest and `r11` the sum so far. It spoils
-/// `rbx` and `rcx`. Its operands are `fine` and `fine_bits`.
+/// Returns assembly code that defines the macro `vmnoise_book_length`. The macro counts the time in
+/// `rbx` in the histogram at `rsi`. It updates the shortest time in `r9`, the longest time in `r10`
+/// and the sum in `r11`. It overwrites `rbx` and `rcx`. The assembly code needs the operands `fine`
+/// and `fine_bits`.
 macro_rules! book_length {
     () => {
         r#"
@@ -37,27 +40,27 @@ macro_rules! book_length {
 }
 pub(super) use book_length;
 
-/// The words after the counts. All except `Early` are cycles of the guest's clock.
+/// Words that follow the counts. All except `Early` are in cycles of the guest's TSC.
 #[derive(Debug, Clone, Copy)]
 pub enum Word {
-    /// Time of the reading before the first exit or timer.
+    /// Reading of the TSC before the first exit or timer.
     First,
-    /// Time of the reading after the last exit or timer.
+    /// Reading of the TSC after the last exit or timer.
     Last,
-    /// The shortest length.
+    /// Shortest of all times.
     Min,
-    /// The longest length.
+    /// Longest of all times.
     Max,
-    /// The sum of all lengths.
+    /// Sum of all times.
     Total,
-    /// Number of timers that came before they were due. Each of them counts as not late.
+    /// Number of timers that came before they were due. The histogram counts each of them as 0.
     Early,
-    /// How early the earliest timer came.
+    /// Largest time by which a timer came too early.
     Earliest,
 }
 
 const WORDS: usize = Word::Earliest as usize + 1;
-/// Number of words that are written.
+/// Number of words that the guest may write.
 pub const WRITTEN: usize = BUCKETS + WORDS;
 const _: () = assert!(WRITTEN * size_of::<u64>() <= RING_BYTES);
 
@@ -66,31 +69,31 @@ impl Word {
         BUCKETS + self as usize
     }
 
-    /// Returns the offset of the field in bytes.
+    /// Returns the offset of the word from the begin of the histogram, in bytes.
     pub const fn offset(self) -> usize {
         self.index() * size_of::<u64>()
     }
 }
 
-/// Lengths of something that happened once or more often, in the unit that the holder names.
+/// Summary of one or more durations. The owner of the summary defines their unit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct Spread {
-    /// The shortest length.
+    /// Shortest duration.
     pub min: u64,
-    /// The mean, rounded down.
+    /// Mean duration, rounded down.
     pub mean: u64,
-    /// Median of the lengths, exact to one part in 2048.
+    /// Median duration, exact to one part in 2048.
     pub p50: u64,
-    /// 99th percentile of the lengths, exact to one part in 2048.
+    /// 99th percentile of the durations, exact to one part in 2048.
     pub p99: u64,
-    /// The longest length.
+    /// Longest duration.
     pub max: u64,
-    /// The sum of all lengths.
+    /// Sum of all durations.
     pub total: u64,
 }
 
 impl Spread {
-    /// Converts every length to another unit.
+    /// Converts every duration to another unit.
     pub fn map(self, to: impl Fn(u64) -> u64) -> Spread {
         Spread {
             min: to(self.min),
@@ -103,8 +106,8 @@ impl Spread {
     }
 }
 
-/// Reads the guest's histogram. Returns the number of lengths, the lengths (`None` without one),
-/// and the time from the first to the last.
+/// Reads the guest's histogram. Returns the number of counted times, their summary (`None` if there
+/// are none), and the time from [`Word::First`] to [`Word::Last`].
 pub fn read(words: &[u64]) -> (u64, Option<Spread>, u64) {
     let word = |it: Word| word(words, it);
     let counts = &words[..BUCKETS];
@@ -125,12 +128,13 @@ pub fn read(words: &[u64]) -> (u64, Option<Spread>, u64) {
     )
 }
 
-/// Returns what the guest wrote into this word.
+/// Returns the value that the guest wrote into this word.
 pub fn word(words: &[u64], word: Word) -> u64 {
     words[word.index()]
 }
 
-/// Returns the greatest length of each bucket that is not empty, ascending, and its count.
+/// Returns the non-empty buckets, ascending. Each entry is the longest time of the bucket and its
+/// count.
 pub fn counts(words: &[u64]) -> Vec<(u64, u64)> {
     let buckets = words[..BUCKETS].iter().enumerate();
     let held = buckets.filter(|(_, count)| **count > 0);
@@ -138,7 +142,7 @@ pub fn counts(words: &[u64]) -> Vec<(u64, u64)> {
         .collect()
 }
 
-/// Returns the greatest length in the bucket that holds this percentile.
+/// Returns the longest time of the bucket that contains this percentile.
 fn percentile(counts: &[u64], count: u64, percent: u64) -> u64 {
     let rank = u128::from(count) * u128::from(percent);
     let mut seen = 0;
@@ -149,12 +153,12 @@ fn percentile(counts: &[u64], count: u64, percent: u64) -> u64 {
     bucket.map_or(u64::MAX, last_of)
 }
 
-/// Returns the greatest length that the guest counts in this bucket.
+/// Returns the longest time that the guest counts in this bucket.
 fn last_of(bucket: usize) -> u64 {
     (first_of(bucket + 1) - 1) as u64
 }
 
-/// Returns the least length that the guest counts in this bucket.
+/// Returns the shortest time that the guest counts in this bucket.
 fn first_of(bucket: usize) -> u128 {
     let half = 1 << (FINE_BITS - 1);
     let shift = (bucket / half).saturating_sub(1);
@@ -167,7 +171,7 @@ mod tests {
 
     use super::*;
 
-    /// Computes the bucket like the guest.
+    /// Computes the bucket of a time in the same way as the guest.
     fn bucket_of(length: u64) -> usize {
         if length < 1 << FINE_BITS {
             return length as usize;
@@ -201,7 +205,7 @@ mod tests {
         let spread = spread.unwrap();
         assert_eq!((count, runtime), (100, 5_995_000));
         assert_eq!((spread.min, spread.mean, spread.max), (100, 5_050, 10_000));
-        // Lengths from 8192 on are counted in steps of four.
+        // From 8192 on, four consecutive times share a bucket.
         assert_eq!((spread.p50, spread.p99), (5_001, 9_903));
         let counts = counts(&words);
         assert_eq!((counts.len(), counts[0]), (100, (100, 1)));

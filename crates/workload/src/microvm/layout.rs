@@ -1,14 +1,14 @@
-//! Guest addresses of what the host put into the guest's memory.
+//! Guest addresses of the data that the host puts into the guest's memory.
 
-/// Guest address of the top page table.
+/// Guest address of the top-level page table.
 pub const PAGE_TABLE: u64 = 0x1000;
-/// Guest address of the segment descriptors, for a guest that takes interrupts.
+/// Guest address of the segment table (GDT). Only guests that take interrupts have one.
 pub const GDT: u64 = 0x8000;
-/// Guest address of the table of interrupt handlers.
+/// Guest address of the table of interrupt handlers (IDT).
 pub const IDT: u64 = 0x9000;
-/// Guest address of the end of the stack, which has its own page.
+/// Guest address of the upper end of the stack. The stack has a page of its own.
 pub const STACK: u64 = 0xb000;
-/// Guest address of the program.
+/// Guest address of the program that measures gaps.
 pub const PROGRAM: u64 = 0x10000;
 /// Guest address of the program of the exercises.
 pub const EXERCISES: u64 = 0x11000;

@@ -1,8 +1,8 @@
-//! A microVM that measures gaps: it only has one vCPU on each measured CPU, which polls the TSC.
+//! A microVM that measures gaps. It has one vCPU on each measured CPU, and each vCPU polls the TSC.
 //!
-//! The guest reads the hypervisor's steal clock at each gap, and finds the host's live exit counts
-//! in its memory, as the thesis proposes. The host drains gaps from a ring that costs the guest
-//! nothing while it polls.
+//! The guest reads the hypervisor's steal clock at each gap. The host's live exit counts are in the
+//! guest's memory, as the thesis proposes. The host takes the gaps from a ring, so the guest needs
+//! no exit to report a gap.
 
 mod clock;
 mod error;
@@ -35,31 +35,32 @@ use stats::EXITS;
 use vcpu::{GuestVcpu, Return};
 use vm::MicrovmMemory;
 
-/// Settings of the measurement.
+/// Settings of the microVM.
 #[derive(Debug, Clone)]
 pub struct MicrovmConfig {
-    /// CPUs of the host. One vCPU is pinned to each.
+    /// Host CPUs. One vCPU is pinned to each of them.
     pub cpus: Vec<u32>,
-    /// Gaps of at least this many cycles are recorded.
+    /// Minimum length of a recorded gap, in TSC cycles.
     pub threshold_tsc: u64,
-    /// Policy of the vCPU threads; `None`: as inherited.
+    /// Policy of the vCPU threads; `None` to inherit the policy of this process.
     pub policy: Option<Policy>,
-    /// Live exit counts for the guests. Without them, gaps count no exits.
+    /// Live exit counts for the guests. If `None`, the exit counts of all gaps are 0.
     pub exit_counts: Option<SharedPages>,
 }
 
 /// A prepared, running or ended microVM.
 ///
-/// Its gaps and tallies are on the host's TSC. Light, heavy and outer are `None` in its tallies,
-/// because only the tracer knows them.
+/// The times of its gaps and tallies are readings of the host's TSC. In its tallies, `light_exits`,
+/// `heavy_exits` and `outer_steal_ns` are `None`, because only the tracer knows them.
 pub type Microvm = Workers<GuestState>;
 
 impl Microvm {
-    /// Creates the VM and one pinned thread per vCPU, and proves the relation of their clocks to
-    /// the host's. The threads then wait for the start.
+    /// Creates the VM and one pinned thread per vCPU, and determines the offset between the clocks
+    /// of the guests and the host. The threads then wait for the start.
     ///
     /// # Errors
-    /// What this machine lacks, with the remedy. Nothing is left behind.
+    /// If this machine cannot run the microVM. The error contains the remedy, and all threads have
+    /// ended.
     pub fn prepare(config: MicrovmConfig) -> Result<Microvm, crate::Error> {
         let MicrovmConfig {
             cpus,
@@ -81,15 +82,15 @@ impl Microvm {
         })
     }
 
-    /// Returns the relation of the guests' clocks to the host's TSC: the weakest statement that is
-    /// true for all of them.
+    /// Returns the relation between the guests' clocks and the host's TSC, in the form that is
+    /// valid for all vCPUs.
     pub fn clock(&self) -> GuestClock {
         let clocks: Vec<GuestClock> = self.shared().map(|shared| shared.clock).collect();
         clock::weakest(&clocks).unwrap_or(GuestClock::UNKNOWN)
     }
 }
 
-/// Lets the guest poll until the end of the run.
+/// Lets the guest poll until the run ends.
 fn poll(vcpu: &mut GuestVcpu, run: &RunState) -> Result<(), crate::Error> {
     let mut command = GuestCommand::Poll;
     loop {
@@ -138,7 +139,7 @@ mod kvm {
     #[test]
     fn a_guest_that_faults_is_named_and_the_others_go_on() {
         let mut microvm = endless(&[0, 1]);
-        // An address that no page table maps. Without an IDT this is a shutdown.
+        // No page table maps this address. Without an IDT, the access is a shutdown.
         let guest = microvm.shared().next().unwrap();
         guest
             .mailbox()
@@ -164,7 +165,7 @@ mod kvm {
         for _ in 0..20 {
             let seen = microvm.tallies()[0];
             kick::kick(microvm.threads()[0].tid);
-            // It is entered again, and its steal clock is updated.
+            // The host enters the guest again, and KVM updates the guest's steal clock.
             wait_until(|| {
                 let now = microvm.tallies()[0];
                 now.last_tsc > seen.last_tsc
@@ -175,8 +176,8 @@ mod kvm {
         assert!(microvm.running());
     }
 
-    /// The host counts exits, and the guest finds holes that are no gaps: here each step is one. At
-    /// the end each step is a gap.
+    /// The host counts exits all the time. At first, each iteration is too short for a gap, and the
+    /// guest must discard the counts. At the end, each iteration is a gap.
     #[test]
     fn what_is_counted_in_a_hole_that_is_no_gap_is_of_no_gap() {
         const COUNTED: u64 = 1_000;

@@ -1,4 +1,4 @@
-//! Facilities of this machine's KVM for the microVM, for a caller that asks before it measures.
+//! Finds out which facilities this machine's KVM offers to the microVM, before a measurement.
 
 use std::sync::atomic::Ordering;
 
@@ -9,37 +9,37 @@ use super::vm::{MicrovmMemory, open_kvm};
 use super::{Error, GuestClock};
 use crate::thread;
 
-/// The facilities of a trial VM on one CPU.
+/// Facilities of KVM, as a trial VM on one CPU found them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct KvmOffer {
-    /// `KVM_GET_API_VERSION`; 12 on every kernel since 2.6.22.
+    /// Result of `KVM_GET_API_VERSION`; 12 on every kernel since 2.6.22.
     pub api_version: i32,
-    /// KVM accepted `MSR_KVM_STEAL_TIME`, so the guest has a steal clock.
+    /// Whether KVM accepted `MSR_KVM_STEAL_TIME`. If so, the guest has a steal clock.
     pub steal_clock: bool,
-    /// KVM accepted `KVM_VCPU_TSC_OFFSET` (Linux 5.16).
+    /// Whether KVM accepted `KVM_VCPU_TSC_OFFSET` (since Linux 5.16).
     pub tsc_offset: bool,
-    /// The relation of the trial guest's clock to the host's.
+    /// Relation between the trial guest's clock and the host's clock.
     pub clock: GuestClock,
-    /// KVM counts the exits of each vCPU (binary statistics, Linux 5.14).
+    /// Whether KVM counts the exits of each vCPU (binary statistics, since Linux 5.14).
     pub exit_stat: bool,
-    /// Memory can be shared with the guest read-only (`KVM_CAP_READONLY_MEM`).
+    /// Whether KVM can share memory with the guest read-only (`KVM_CAP_READONLY_MEM`).
     pub readonly_memory: bool,
 }
 
-/// Opens /dev/kvm, and creates and drops a VM.
+/// Checks that /dev/kvm can be opened and a VM can be created.
 ///
 /// # Errors
-/// What this machine lacks, with the remedy.
+/// If one of these steps failed. The error contains the remedy.
 pub fn check() -> Result<(), Error> {
     open_kvm()?.create_vm().map_err(Error::create_vm)?;
     Ok(())
 }
 
-/// Opens /dev/kvm and tries everything that the microVM would use, on a VM with one vCPU that is
-/// dropped afterwards. It takes some milliseconds.
+/// Opens /dev/kvm and tries every facility that the microVM would use. It uses a VM with one vCPU,
+/// which it drops afterwards. This takes some milliseconds.
 ///
 /// # Errors
-/// The same as [`super::Microvm::prepare`], each with the remedy.
+/// The same errors as [`super::Microvm::prepare`], each with the remedy.
 pub fn offer() -> Result<KvmOffer, Error> {
     on_trial_vcpu(current_cpu(), |vm, vcpu| {
         Ok(KvmOffer {
@@ -53,14 +53,15 @@ pub fn offer() -> Result<KvmOffer, Error> {
     })
 }
 
-/// Returns the cycles between consecutive readings of a guest on `cpu`, one per step of the polling
-/// loop, with gaps.
+/// Returns the TSC cycles between consecutive readings of a guest on `cpu`, for each iteration of
+/// the polling loop. Gaps are included.
 ///
-/// This is the measuring loop, with one more store per step (of the number itself), and it never
-/// leaves for a gap. So the result is an upper bound on the real step.
+/// The measured loop is the polling loop with one more store per iteration, for the result. It does
+/// not record gaps. So the result is an upper bound of the cost of an iteration of the polling
+/// loop.
 ///
 /// # Errors
-/// The same as [`super::Microvm::prepare`].
+/// The same errors as [`super::Microvm::prepare`].
 pub fn poll_steps(cpu: u32) -> Result<Vec<u64>, Error> {
     on_trial_vcpu(cpu, |vm, vcpu| {
         let control = &vm.memory.mailbox(0).control;

@@ -1,4 +1,4 @@
-//! Memory that others write and a guest reads: the live exit counts.
+//! Memory of the host that a guest can read: the live exit counts.
 
 use std::os::fd::BorrowedFd;
 use std::ptr::{self, NonNull};
@@ -8,7 +8,7 @@ use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
 
 use super::Error;
 
-/// Memory of the host that a guest reads live, in the layout of
+/// Memory of the host that a guest reads while the host writes it. Its layout is that of
 /// [`vmnoise_events::exit_counts`].
 #[derive(Clone)]
 pub struct SharedPages(Arc<Mapping>);
@@ -19,12 +19,12 @@ struct Mapping {
 }
 
 impl SharedPages {
-    /// Maps `len` bytes of `file`, such as a BPF array with `BPF_F_MMAPABLE`, as long as a guest
-    /// may read them. `len` is a multiple of the page size. Others may write it at any time, by
-    /// aligned u64 stores.
+    /// Maps the first `len` bytes of `file`, for instance of a BPF array with `BPF_F_MMAPABLE`. The
+    /// mapping lives as long as a guest may read it. `len` must be a multiple of the page size.
+    /// Other programs may write the memory at any time, by aligned u64 stores.
     ///
     /// # Errors
-    /// [`Error::Memory`] if it cannot be mapped.
+    /// [`Error::Memory`] if the file cannot be mapped.
     pub fn map(file: BorrowedFd<'_>, len: usize) -> Result<SharedPages, Error> {
         let protection = ProtFlags::READ | ProtFlags::WRITE;
         // SAFETY: a new mapping at an address that the kernel chooses.
@@ -50,13 +50,13 @@ impl SharedPages {
 
 // SAFETY: the mapping is only passed to KVM, by its address.
 unsafe impl Send for Mapping {}
-// SAFETY: as above. Nothing dereferences it here.
+// SAFETY: as above. Nothing in this process dereferences the address.
 unsafe impl Sync for Mapping {}
 
 impl Drop for Mapping {
     fn drop(&mut self) {
-        // SAFETY: only ours, and no guest that could read it is left. munmap fails only for an
-        // address that is not mapped, and then there is nothing to undo.
+        // SAFETY: only this value owns the mapping, and no guest that could read it exists any
+        // more. munmap fails only if the address is not mapped, and then there is nothing to undo.
         let _ = unsafe { munmap(self.base.as_ptr().cast(), self.len) };
     }
 }

@@ -1,4 +1,4 @@
-//! The state of one vCPU that its thread shares with the draining thread.
+//! State of one vCPU that its thread shares with the draining thread.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use crate::mailbox::{Mailbox, SharedPage};
 use crate::shared_state::SharedState;
 use crate::{Error, thread};
 
-/// The guest's memory, and the facts from the set-up.
+/// Memory of the guest, and facts that are known from the set-up of one vCPU.
 #[derive(Debug)]
 pub struct GuestState {
     vm: Arc<MicrovmMemory>,
@@ -23,8 +23,8 @@ pub struct GuestState {
 }
 
 impl GuestState {
-    /// Creates the state of a vCPU of this VM after its set-up. `exit_stat` counts its exits from
-    /// now on.
+    /// Creates the state of a vCPU of this VM after its set-up. `exit_stat` is KVM's counter of its
+    /// exits.
     pub fn new(
         vm: Arc<MicrovmMemory>,
         vcpu: &GuestVcpu,
@@ -66,7 +66,8 @@ impl SharedState for GuestState {
         });
     }
 
-    /// Light, heavy and outer are unknown here.
+    /// Leaves `light_exits`, `heavy_exits` and `outer_steal_ns` unknown, because only the tracer
+    /// knows them.
     fn tally(&self, cpu: u32) -> CpuTally {
         let mut tally = self.mailbox().tally(cpu, self.known());
         if tally.first_tsc > 0 {
@@ -77,7 +78,7 @@ impl SharedState for GuestState {
         tally
     }
 
-    /// `u64::MAX` means never, on any clock.
+    /// Converts the deadline to the guest's clock. `u64::MAX` means never, on any clock.
     fn set_deadline(&self, deadline_tsc: u64) {
         let guest_tsc = match deadline_tsc {
             u64::MAX => u64::MAX,
@@ -86,7 +87,7 @@ impl SharedState for GuestState {
         self.mailbox().set_deadline(guest_tsc);
     }
 
-    /// The guest cannot know on which CPU it runs.
+    /// The host checks the CPU, because the guest cannot know on which CPU it runs.
     fn check_cpu(&self, tid: u32, cpu: u32) -> Result<(), Error> {
         Ok(thread::still_pinned(tid, cpu)?)
     }

@@ -1,5 +1,5 @@
-//! KVM's own counts of a vCPU, such as its exits: values of the binary statistics file
-//! (Linux 5.14; Documentation/virt/kvm/api.rst, KVM_GET_STATS_FD).
+//! Counts that KVM itself keeps for each vCPU, for instance its exits. They are values of the
+//! binary statistics file (Linux 5.14; Documentation/virt/kvm/api.rst, KVM_GET_STATS_FD).
 
 use std::fs::File;
 use std::os::fd::{AsRawFd, FromRawFd};
@@ -7,15 +7,16 @@ use std::os::unix::fs::FileExt;
 
 use kvm_ioctls::VcpuFd;
 
-/// `_IO(KVMIO, 0xce)`.
+/// Number of the ioctl KVM_GET_STATS_FD: `_IO(KVMIO, 0xce)`.
 const KVM_GET_STATS_FD: libc::Ioctl = 0xaece;
-/// Six u32: flags, name_size, num_desc, id_offset, desc_offset, data_offset.
+/// Size of the header. It has six u32: flags, name_size, num_desc, id_offset, desc_offset,
+/// data_offset.
 const HEADER_BYTES: usize = 24;
-/// u32 flags, s16 exponent, u16 size, u32 offset, u32 bucket_size; then the name.
+/// Size of a descriptor without the name that follows. It has u32 flags, s16 exponent, u16 size,
+/// u32 offset and u32 bucket_size.
 const DESCRIPTOR_BYTES: usize = 16;
 
-/// Name of the count of all returns from the guest to the host's kernel, including those that went
-/// on to the VMM.
+/// Name of the counter of all exits of a guest, including exits that the VMM handled.
 pub const EXITS: &str = "exits";
 
 /// One counter of one vCPU.
@@ -23,19 +24,20 @@ pub const EXITS: &str = "exits";
 pub struct VcpuStat {
     file: File,
     offset: u64,
-    /// The count when this was opened. Exits of the set-up are not noise.
+    /// Value when the counter was opened. Exits during the set-up are not noise.
     before: u64,
 }
 
 impl VcpuStat {
-    /// Finds the counter; `None` if this kernel has no statistics file, or no such name in it.
+    /// Opens the counter; `None` if this kernel has no statistics file, or the file has no such
+    /// name.
     pub fn open(vcpu: &VcpuFd, name: &str) -> Option<VcpuStat> {
         // SAFETY: KVM_GET_STATS_FD takes no argument and returns a new descriptor.
         let fd = unsafe { libc::ioctl(vcpu.as_raw_fd(), KVM_GET_STATS_FD) };
         if fd < 0 {
             return None;
         }
-        // SAFETY: the kernel just gave us this descriptor; nobody else has it.
+        // SAFETY: the kernel has just returned this descriptor, and nothing else owns it.
         let file = unsafe { File::from_raw_fd(fd) };
         let mut header = [0; HEADER_BYTES];
         file.read_exact_at(&mut header, 0).ok()?;
@@ -50,7 +52,7 @@ impl VcpuStat {
         })
     }
 
-    /// Returns the count since the counter was opened; `None` if the counter can no longer be read.
+    /// Returns the count since the counter was opened; `None` if it can no longer be read.
     pub fn read(&self) -> Option<u64> {
         Some(u64_at(&self.file, self.offset)?.wrapping_sub(self.before))
     }
@@ -62,7 +64,7 @@ fn u64_at(file: &File, offset: u64) -> Option<u64> {
     Some(u64::from_ne_bytes(value))
 }
 
-/// The layout of the file, from its header.
+/// Layout of the statistics file, as its header describes it.
 struct Layout {
     name_bytes: usize,
     descriptors: usize,
@@ -85,7 +87,7 @@ impl Layout {
         DESCRIPTOR_BYTES + self.name_bytes
     }
 
-    /// Returns the end of the descriptors; `None` if it is implausible.
+    /// Returns the end of the descriptors in the file; `None` if the header is implausible.
     fn schema_end(&self) -> Option<usize> {
         let bytes = self.stride().checked_mul(self.descriptors)?;
         let end = self.descriptors_start.checked_add(bytes)?;
@@ -93,8 +95,8 @@ impl Layout {
     }
 }
 
-/// Returns the position in the file of the statistic `name`. `schema` is the file's beginning, up
-/// to the last descriptor.
+/// Returns the offset in the file of the statistic `name`. `schema` is the begin of the file, up to
+/// the end of the last descriptor.
 fn position(schema: &[u8], name: &str) -> Option<u64> {
     let layout = Layout::of(schema)?;
     let descriptors = schema.get(layout.descriptors_start..layout.schema_end()?)?;
@@ -116,7 +118,7 @@ fn u32_at(bytes: &[u8], at: usize) -> Option<usize> {
 mod tests {
     use super::*;
 
-    /// Returns a file with the kernel's layout: header, id, descriptors.
+    /// Returns a file with the kernel's layout: header, id, descriptors, but no values.
     fn schema(names: &[&str]) -> Vec<u8> {
         let (name_bytes, id_offset, desc_offset) = (48u32, 24u32, 72u32);
         let data_offset = desc_offset + names.len() as u32 * (16 + name_bytes);

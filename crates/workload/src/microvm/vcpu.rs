@@ -1,4 +1,4 @@
-//! One vCPU: its registers, its steal clock, its TSC, and the loop that enters it.
+//! One vCPU: its registers, its steal clock, its TSC, and the loop that enters the guest.
 
 use std::os::fd::AsRawFd;
 use std::sync::Arc;
@@ -21,26 +21,28 @@ use super::vm::{GuestMemory, MicrovmMemory};
 use crate::mailbox::{Mailbox, StealPage};
 use crate::tsc;
 
-/// `MSR_KVM_STEAL_TIME` of Documentation/virt/kvm/x86/msr.rst; bit 0 enables.
+/// Number of the MSR `MSR_KVM_STEAL_TIME` (Documentation/virt/kvm/x86/msr.rst). Bit 0 of its value
+/// enables the steal clock.
 const MSR_KVM_STEAL_TIME: u32 = 0x4b56_4d03;
-/// Bits of leaf 1, in ecx.
+/// Bit in ecx of CPUID leaf 1 for x2APIC mode; [`CPUID_TSC_DEADLINE`] is the bit for TSC deadlines.
 const CPUID_X2APIC: u32 = 1 << 21;
 const CPUID_TSC_DEADLINE: u32 = 1 << 24;
-/// `_IOW(KVMIO, 0xe1, struct kvm_device_attr)`, here on a vCPU (Linux 5.16).
+/// Number of the ioctl `_IOW(KVMIO, 0xe1, struct kvm_device_attr)`, which works on a vCPU since
+/// Linux 5.16.
 const KVM_SET_DEVICE_ATTR: libc::Ioctl = 0x4018_aee1;
-/// The last byte of a page.
+/// Limit of a descriptor table that fills one page: the offset of its last byte.
 const TABLE_LIMIT: u16 = 4095;
-/// Number of brackets that are tried. With so many tries, the tightest bracket is probably good.
+/// Number of brackets to measure. Of so many brackets, at least one is probably narrow.
 const BRACKETS: usize = 64;
 
-/// A vCPU that is ready for commands. The thread that runs it owns it.
+/// A vCPU that is ready for commands. The thread that runs the vCPU owns this value.
 #[derive(Debug)]
 pub struct GuestVcpu {
     fd: VcpuFd,
     memory: Arc<GuestMemory>,
     /// Index of the vCPU in its VM.
     pub index: usize,
-    /// CPU of the host on which the vCPU runs.
+    /// Host CPU on which the vCPU runs.
     pub cpu: u32,
     /// Whether KVM keeps a steal clock for the vCPU.
     pub steal_clock: bool,
@@ -48,34 +50,34 @@ pub struct GuestVcpu {
     pub offset_accepted: bool,
     /// Relation of the vCPU's TSC to the TSC of the host.
     pub clock: GuestClock,
-    /// Number of KVM_RUN returns for an exit that the guest made on command.
+    /// Number of exits that the guest made on command and for which KVM_RUN returned.
     pub vmm_exits: u64,
-    /// Number of KVM_RUN calls since the vCPU was made.
+    /// Number of KVM_RUN calls since the creation of the vCPU.
     pub kvm_runs: u64,
 }
 
-/// The privilege of the guest program.
+/// Privilege level of the guest program.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Privilege {
-    /// A kernel's privilege.
+    /// Privilege level 0, the level of a kernel.
     Cpl0,
-    /// Privilege level 3, as of an ordinary program: no KVM has to emulate instructions at this
-    /// level.
+    /// Privilege level 3, the level of an ordinary program. No KVM has to emulate instructions at
+    /// this level.
     Cpl3,
 }
 
-/// The reason why the guest came back.
+/// Reason why [`GuestVcpu::obey`] returned.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Return {
-    /// The command is done.
+    /// The guest has finished the command.
     Done,
     /// A signal arrived, and the caller wanted to stop.
     Abandoned,
 }
 
 impl GuestVcpu {
-    /// Sets up the vCPU `index` of `vm`. Call it on the thread that will run it, already pinned to
-    /// `cpu`, because the brackets of its clock are made here.
+    /// Sets up the vCPU `index` of `vm`, and measures the brackets of its clock. Call this function
+    /// on the thread that will run the vCPU. The thread must already be pinned to `cpu`.
     pub fn create(vm: &MicrovmMemory, index: usize, cpu: u32) -> Result<GuestVcpu, Error> {
         let fd = vm
             .fd
@@ -86,8 +88,8 @@ impl GuestVcpu {
             .get_supported_cpuid(KVM_MAX_CPUID_ENTRIES)
             .map_err(Error::kvm("KVM_GET_SUPPORTED_CPUID"))?;
         if vm.has_lapic {
-            // Some kernels report these, others do not. A VMM that emulates no controller adds
-            // them.
+            // Some kernels report these two features, others do not. A VMM that emulates no
+            // interrupt controller of its own adds them.
             let features = cpuid.as_mut_slice().iter_mut();
             let features = features.filter(|entry| entry.function == 1);
             features.for_each(|entry| entry.ecx |= CPUID_X2APIC | CPUID_TSC_DEADLINE);
@@ -120,17 +122,18 @@ impl GuestVcpu {
         Ok(vcpu)
     }
 
-    /// Returns KVM's count with this name, if the kernel has it.
+    /// Opens KVM's counter with this name; `None` if the kernel does not have it.
     pub fn stat(&self, name: &str) -> Option<VcpuStat> {
         VcpuStat::open(&self.fd, name)
     }
 
-    /// Makes the program continue with this privilege.
+    /// Sets the privilege level at which the guest program continues.
     pub fn set_privilege(&self, privilege: Privilege) -> Result<(), Error> {
         set_segments(&self.fd, privilege)
     }
 
-    /// Lets the program take interrupts: as a kernel, with its own tables of segments and handlers.
+    /// Lets the guest program take interrupts. The program then runs as a kernel, with its own
+    /// tables of segments and handlers.
     pub fn let_take_interrupts(&self) -> Result<(), Error> {
         set_segments(&self.fd, Privilege::Cpl0)?;
         let mut sregs = self.fd.get_sregs().map_err(Error::kvm("KVM_GET_SREGS"))?;
@@ -142,8 +145,8 @@ impl GuestVcpu {
     }
 
     /// Enters the guest until it has finished `command`, or until a signal arrives while
-    /// `abandoned` returns true. Any other signal, such as SIGCONT after SIGSTOP, only costs the
-    /// time of another entry.
+    /// `abandoned` returns true. After any other signal (for instance SIGCONT after SIGSTOP), the
+    /// function enters the guest again.
     pub fn obey(
         &mut self,
         command: GuestCommand,
@@ -163,7 +166,7 @@ impl GuestVcpu {
                 Ok(VcpuExit::IoOut(exercise::PORT, _) | VcpuExit::Hlt) if exercises => {
                     self.vmm_exits += 1;
                 }
-                // Missing memory reads as all ones.
+                // A read of an address without memory returns all ones.
                 Ok(VcpuExit::MmioRead(_, data)) if exercises => {
                     data.fill(0xff);
                     self.vmm_exits += 1;
@@ -202,7 +205,8 @@ impl GuestVcpu {
             .collect()
     }
 
-    /// Returns the last exit by name and number, with the details of KVM's own failures.
+    /// Returns the last exit by name and number. If KVM itself failed, the text also has the
+    /// details.
     fn exit_reason(&mut self) -> String {
         let run = self.fd.get_kvm_run();
         let reason = run.exit_reason;
@@ -218,8 +222,8 @@ impl GuestVcpu {
             24 => "KVM_EXIT_SYSTEM_EVENT",
             _ => "KVM_EXIT",
         };
-        // SAFETY: every variant of the union consists of integers, and the kernel fills the one of
-        // the exit reason.
+        // SAFETY: every variant of the union consists of integers, and the kernel fills the variant
+        // that belongs to the exit reason.
         let detail = unsafe {
             match reason {
                 9 => Some(
@@ -238,10 +242,10 @@ impl GuestVcpu {
     }
 }
 
-/// Sets long mode.
+/// Sets the registers for long mode.
 ///
-/// VMX checks the whole state at entry, so all of it is consistent: equal privilege in CS, SS and
-/// their selectors, a usable busy TSS, no LDT.
+/// VMX checks the whole state at entry, so all values are consistent. CS, SS and their selectors
+/// have the same privilege level, the TSS is usable and busy, and there is no LDT.
 fn set_segments(fd: &VcpuFd, privilege: Privilege) -> Result<(), Error> {
     let cpl: u8 = match privilege {
         Privilege::Cpl0 => 0,
@@ -259,7 +263,7 @@ fn set_segments(fd: &VcpuFd, privilege: Privilege) -> Result<(), Error> {
         g: 1,
         ..Default::default()
     };
-    // Read, write, accessed.
+    // Flags: read, write, accessed.
     let data = kvm_segment {
         selector: 0x28 | u16::from(cpl),
         type_: 3,
@@ -288,7 +292,7 @@ fn set_segments(fd: &VcpuFd, privilege: Privilege) -> Result<(), Error> {
     fd.set_sregs(&sregs).map_err(Error::kvm("KVM_SET_SREGS"))
 }
 
-/// Sets the registers: interrupts off, IOPL 3, at the start of the program.
+/// Sets the general registers: interrupts off, IOPL 3, and the entry point of the program.
 fn set_registers(fd: &VcpuFd, (mailbox, ring): (u64, u64)) -> Result<(), Error> {
     let regs = kvm_regs {
         rip: PROGRAM,
@@ -300,7 +304,7 @@ fn set_registers(fd: &VcpuFd, (mailbox, ring): (u64, u64)) -> Result<(), Error> 
     fd.set_regs(&regs).map_err(Error::kvm("KVM_SET_REGS"))
 }
 
-/// Returns whether KVM accepted the address of the steal page.
+/// Gives KVM the address of the steal page. Returns whether KVM accepted it.
 fn register_steal_clock(fd: &VcpuFd, page: u64) -> bool {
     debug_assert!(page.is_multiple_of(align_of::<StealPage>() as u64));
     let entry = kvm_msr_entry {
@@ -308,11 +312,11 @@ fn register_steal_clock(fd: &VcpuFd, page: u64) -> bool {
         data: page | 1,
         ..Default::default()
     };
-    // KVM_SET_MSRS returns how many it accepted.
+    // KVM_SET_MSRS returns the number of MSRs that it accepted.
     Msrs::from_entries(&[entry]).is_ok_and(|msrs| matches!(fd.set_msrs(&msrs), Ok(1)))
 }
 
-/// Returns whether KVM accepted this TSC offset (guest minus host, in cycles).
+/// Sets this TSC offset (guest minus host, in cycles). Returns whether KVM accepted it.
 fn set_tsc_offset(fd: &VcpuFd, offset_tsc: u64) -> bool {
     let attr = kvm_device_attr {
         flags: 0,
@@ -320,6 +324,6 @@ fn set_tsc_offset(fd: &VcpuFd, offset_tsc: u64) -> bool {
         attr: u64::from(KVM_VCPU_TSC_OFFSET),
         addr: &raw const offset_tsc as u64,
     };
-    // SAFETY: the kernel reads the attribute and the u64 behind it, both alive here.
+    // SAFETY: the kernel reads the attribute and the u64 to which it points. Both are alive here.
     unsafe { libc::ioctl(fd.as_raw_fd(), KVM_SET_DEVICE_ATTR, &raw const attr) == 0 }
 }

@@ -1,4 +1,4 @@
-//! The machine: guest memory, its page tables and the VM that they belong to.
+//! The VM with its guest memory and page tables.
 //!
 //! | guest address | what |
 //! |---|---|
@@ -32,19 +32,20 @@ use super::shared_pages::SharedPages;
 use crate::mailbox::{GapRecord, Mailbox, RECORD_WORDS, RING_BYTES, RING_RECORDS};
 use crate::thread;
 
-/// Largest number of vCPUs whose memory does not reach the APIC's addresses below 4 GiB.
+/// Maximum number of vCPUs. The memory of more vCPUs would reach the addresses of the APIC below 4
+/// GiB.
 pub const MAX_VCPUS: usize = 1024;
 
 const LARGE_PAGE: usize = 2 << 20;
 const TABLE_BYTES: usize = 4096;
 const GIB: usize = 1 << 30;
 const MAILBOXES: usize = LARGE_PAGE;
-/// Present, writable, for CPL3.
+/// Flags of an entry that points to a page table: present, writable, accessible at CPL3.
 const TABLE_ENTRY: u64 = 0x07;
-/// A large page: present, writable, for CPL3, accessed and dirty.
+/// Flags of an entry for a large page: present, writable, accessible at CPL3, accessed, dirty.
 const PAGE_ENTRY: u64 = 0xe7;
-/// Address of three pages outside guest memory that VMX without unrestricted guests needs for real
-/// mode. This guest never enters real mode.
+/// Address of three pages outside of guest memory. VMX without support for unrestricted guests
+/// needs these pages for real mode, which this guest never enters.
 const TSS_ADDRESS: usize = 0xfffb_d000;
 
 /// Opens /dev/kvm and checks its API version.
@@ -57,19 +58,19 @@ pub fn open_kvm() -> Result<Kvm, Error> {
     Ok(kvm)
 }
 
-/// One VM with its memory in place, and without vCPUs yet.
+/// One VM with its memory, but without vCPUs.
 #[derive(Debug)]
 pub struct MicrovmMemory {
     pub kvm: Kvm,
     pub fd: VmFd,
     pub memory: Arc<GuestMemory>,
-    /// Whether the vCPUs of the VM have an interrupt controller in KVM, whose timer supports a TSC
-    /// deadline.
+    /// Whether the vCPUs of the VM have an interrupt controller in KVM whose timer supports TSC
+    /// deadlines.
     pub has_lapic: bool,
 }
 
 impl MicrovmMemory {
-    /// Creates the VM for vCPUs that will run on `cpus`.
+    /// Creates the VM, with memory for one vCPU on each of `cpus`.
     pub fn create(cpus: &[u32], shared: Option<SharedPages>) -> Result<MicrovmMemory, Error> {
         if cpus.is_empty() {
             return Err(thread::Error::NoCpu.into());
@@ -79,7 +80,8 @@ impl MicrovmMemory {
         }
         let kvm = open_kvm()?;
         let fd = kvm.create_vm().map_err(Error::create_vm)?;
-        // Only VMX without unrestricted guests needs it. Others may refuse it.
+        // Only VMX without support for unrestricted guests needs this address. Other KVMs may
+        // refuse it.
         let _ = fd.set_tss_address(TSS_ADDRESS);
 
         let memory = Arc::new(GuestMemory::new(cpus, shared)?);
@@ -91,8 +93,8 @@ impl MicrovmMemory {
                 memory_size: len as u64,
                 userspace_addr: host as u64,
             };
-            // SAFETY: the memory lives in an Arc<GuestMemory> that every vCPU holds as long as it
-            // exists, and KVM runs no other code on it.
+            // SAFETY: each vCPU holds an Arc of the memory as long as the vCPU exists. KVM accesses
+            // this memory only for the guest.
             unsafe { fd.set_user_memory_region(region) }
                 .map_err(Error::kvm("KVM_SET_USER_MEMORY_REGION"))
         };
@@ -114,7 +116,7 @@ impl MicrovmMemory {
     }
 
     /// Gives each vCPU that is created later an interrupt controller in KVM. The VM must have no
-    /// other controller, and no vCPU yet.
+    /// other interrupt controller and no vCPUs.
     pub fn add_lapics(&mut self) -> Result<(), Error> {
         if self
             .fd
@@ -123,7 +125,7 @@ impl MicrovmMemory {
         {
             return Err(Error::NoDeadlineTimer);
         }
-        // Number of pins of an I/O APIC that no VMM emulates here.
+        // Number of pins of the I/O APIC. The VMM does not emulate the I/O APIC.
         self.enable(
             KVM_CAP_SPLIT_IRQCHIP,
             24,
@@ -133,12 +135,12 @@ impl MicrovmMemory {
         Ok(())
     }
 
-    /// Returns whether KVM lets a VM have its own limit for halt polling (Linux 5.8).
+    /// Returns whether KVM accepts a limit of halt polling for each VM (Linux 5.8).
     pub fn has_halt_poll_limit(&self) -> bool {
         self.fd.check_extension_raw(u64::from(KVM_CAP_HALT_POLL)) > 0
     }
 
-    /// Makes KVM poll no longer than this when a vCPU of this VM halts.
+    /// Limits the time for which KVM polls when a vCPU of this VM halts, to `limit_ns`.
     pub fn limit_halt_poll(&self, limit_ns: u32) -> Result<(), Error> {
         self.enable(
             KVM_CAP_HALT_POLL,
@@ -156,7 +158,7 @@ impl MicrovmMemory {
         self.fd.enable_cap(&cap).map_err(Error::kvm(call))
     }
 
-    /// Returns whether memory can be shared with the guest without write access.
+    /// Returns whether KVM can share memory with the guest read-only.
     pub fn has_readonly_memory(&self) -> bool {
         has_readonly_memory(&self.fd)
     }
@@ -166,7 +168,7 @@ fn has_readonly_memory(fd: &VmFd) -> bool {
     fd.check_extension(Cap::ReadonlyMem)
 }
 
-/// Everything the guests see, mapped once and never moved.
+/// Memory of the guest. It is mapped once, and its address never changes.
 #[derive(Debug)]
 pub struct GuestMemory {
     base: NonNull<u8>,
@@ -175,8 +177,8 @@ pub struct GuestMemory {
     shared: Option<SharedPages>,
 }
 
-// SAFETY: `base` is owned memory at a fixed address. After `new` it is accessed only through
-// `&Mailbox` and `&[Record]`, which consist of atomics.
+// SAFETY: this value owns the memory at `base`, whose address never changes. After `new`, the
+// memory is accessed only through `&Mailbox` and `&[GapRecord]`, which consist of atomics.
 unsafe impl Send for GuestMemory {}
 // SAFETY: as above.
 unsafe impl Sync for GuestMemory {}
@@ -192,7 +194,7 @@ impl GuestMemory {
         }
         let vcpus = cpus.len();
         let len = ring_at(vcpus, vcpus);
-        // Populated and locked, because the guest must not wait for a page.
+        // The pages are populated and locked, because the guest must not wait for a page.
         // SAFETY: a new anonymous mapping touches no memory that exists.
         let map = unsafe {
             mmap_anonymous(
@@ -209,7 +211,7 @@ impl GuestMemory {
                 len,
                 errno: map.err().map_or(0, |errno| errno.raw_os_error()),
             })?;
-        // A refusal (RLIMIT_MEMLOCK) only costs what swapping would take.
+        // If the kernel refuses to lock the memory (RLIMIT_MEMLOCK), swapping may cause gaps.
         // SAFETY: the range is the mapping just made.
         let _ = unsafe { mlock(base.as_ptr().cast(), len) };
         let memory = GuestMemory {
@@ -241,15 +243,16 @@ impl GuestMemory {
     /// Returns the mailbox of the vCPU with this index.
     pub fn mailbox(&self, index: usize) -> &Mailbox {
         assert!(index < self.vcpus, "no vCPU {index}");
-        // SAFETY: the layout puts whole, page-aligned mailboxes below `len` for every index below
-        // `vcpus`. Zeros are a valid Mailbox, and it is shared with the guest only by atomics.
+        // SAFETY: for every index below `vcpus`, the layout has a whole, page-aligned mailbox below
+        // `len`. Zeros are a valid Mailbox, and the guest and this process share it only by
+        // atomics.
         unsafe { self.base.add(mailbox_at(index)).cast().as_ref() }
     }
 
     /// Returns the ring of the vCPU with this index.
     pub fn ring(&self, index: usize) -> &[GapRecord] {
         assert!(index < self.vcpus, "no vCPU {index}");
-        // SAFETY: as for the mailbox; a ring is RING_BYTES of records.
+        // SAFETY: as for the mailbox. A ring has RING_BYTES bytes of records.
         unsafe {
             let ring = self
                 .base
@@ -259,12 +262,14 @@ impl GuestMemory {
         }
     }
 
-    /// Returns the ring of the vCPU with this index after `Command::Sample`.
+    /// Returns the values that `GuestCommand::Sample` stored in the ring of the vCPU with this
+    /// index.
     pub fn samples(&self, index: usize) -> Vec<u64> {
         self.ring(index).iter().flat_map(GapRecord::words).collect()
     }
 
-    /// Clears the first `words` words of what `samples` reads. Not while the vCPU runs.
+    /// Sets the first `words` words of the ring to 0. Do not call this function while the vCPU
+    /// runs.
     pub fn clear_samples(&self, index: usize, words: usize) {
         let records = words.div_ceil(RECORD_WORDS);
         self.ring(index)[..records]
@@ -272,12 +277,12 @@ impl GuestMemory {
             .for_each(GapRecord::clear);
     }
 
-    /// Returns the guest addresses of the mailbox and the ring of the vCPU with this index.
+    /// Returns the guest addresses of the mailbox and of the ring of the vCPU with this index.
     pub fn guest_addresses(&self, index: usize) -> (u64, u64) {
         (mailbox_at(index) as u64, ring_at(self.vcpus, index) as u64)
     }
 
-    /// Returns the first guest address that the page tables map, and that has no memory.
+    /// Returns the first guest address that the page tables map but that has no memory.
     pub fn unbacked(&self) -> u64 {
         let backed = self.len + self.shared.as_ref().map_or(0, |shared| shared.len());
         backed.next_multiple_of(LARGE_PAGE) as u64
@@ -303,13 +308,13 @@ impl GuestMemory {
         }
     }
 
-    /// Writes guest memory. Only before any vCPU exists.
+    /// Writes guest memory. Call this function only before a vCPU exists.
     fn write(&self, at: usize, bytes: &[u8]) {
         assert!(
             at + bytes.len() <= self.len,
             "the layout keeps inside guest memory"
         );
-        // SAFETY: inside the mapping, which nobody else uses yet.
+        // SAFETY: the range is inside the mapping, which nothing else uses yet.
         unsafe {
             self.base
                 .add(at)
@@ -320,7 +325,7 @@ impl GuestMemory {
 
 impl Drop for GuestMemory {
     fn drop(&mut self) {
-        // SAFETY: the mapping of `new`; every reference into it borrowed `self`.
+        // SAFETY: `new` created the mapping. Every reference into the mapping borrowed `self`.
         let unmapped = unsafe { munmap(self.base.as_ptr().cast(), self.len) };
         debug_assert!(unmapped.is_ok());
     }

@@ -1,7 +1,7 @@
-//! Page faults of a polling thread. No observed event reports them, so a gap without any other
-//! event may be a page fault.
+//! Page faults of a polling thread. No probe reports page faults, so a gap without any other event
+//! may be a page fault.
 
-/// Count of this thread's page faults at the last reading.
+/// Number of page faults of the calling thread at the last reading.
 #[derive(Debug, Default)]
 pub struct PageFaults {
     seen: u64,
@@ -18,7 +18,8 @@ impl PageFaults {
 
 fn of_this_thread() -> u64 {
     let mut usage = std::mem::MaybeUninit::<libc::rusage>::zeroed();
-    // SAFETY: the kernel writes one rusage to this address, or nothing. All of its bits may be 0.
+    // SAFETY: the kernel writes one rusage to this address, or nothing. All bits of a rusage may be
+    // 0.
     let usage = unsafe {
         libc::getrusage(libc::RUSAGE_THREAD, usage.as_mut_ptr());
         usage.assume_init()
@@ -26,12 +27,13 @@ fn of_this_thread() -> u64 {
     usage.ru_minflt.cast_unsigned() + usage.ru_majflt.cast_unsigned()
 }
 
-/// Exempts this thread, and the threads that it creates, from NUMA balancing. With more than one
-/// node, the kernel unmaps pages to see which thread faults on them. It skips threads that have
-/// their own policy (vma_policy_mof of mm/mempolicy.c). A kernel without nodes refuses the policy,
-/// and does not balance.
+/// Exempts the calling thread, and threads that it creates later, from NUMA balancing. On a machine
+/// with several nodes, the kernel unmaps pages to see which thread faults on them. It does not do
+/// so for threads that have a memory policy of their own (vma_policy_mof of mm/mempolicy.c). A
+/// kernel without NUMA refuses the policy, but does not balance either.
 pub fn keep_pages() {
-    // SAFETY: no memory is passed, and the policy changes only where later pages come from.
+    // SAFETY: no memory is passed, and the policy changes only from where later pages are
+    // allocated.
     let _ = unsafe {
         libc::syscall(
             libc::SYS_set_mempolicy,
@@ -51,7 +53,7 @@ mod tests {
         let mut faults = PageFaults::default();
         faults.advance();
         assert_eq!(faults.advance(), 0);
-        // Each time this much is mapped again, and its first page is touched.
+        // Each call maps this amount of memory again and touches its first page.
         let mut fresh = Vec::with_capacity(1 << 26);
         std::hint::black_box(&mut fresh).push(1_u8);
         assert!(faults.advance() > 0);

@@ -1,5 +1,5 @@
-//! Reads the interference counters together with the clock, again and again until the counters
-//! stand still. So a reading and a count belong together.
+//! Reads the interference counters together with the clock. It repeats the reading until the
+//! counters do not change, so that the reading of the clock and the counts belong together.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -9,17 +9,17 @@ use vmnoise_events::{InterferenceCounts, InterferenceSlot};
 use crate::mailbox::add;
 use crate::tsc;
 
-/// The live counters of one CPU, counted on that CPU.
+/// Live counters of one CPU. BPF programs on the same CPU count.
 pub type InterferenceCounter = Arc<dyn AsRef<InterferenceSlot> + Send + Sync>;
 
-/// A reading of the clock, and the number of interferences by then.
+/// A reading of the clock, and the total number of interferences up to this reading.
 #[derive(Debug, Clone, Copy)]
 pub struct InterferenceReading {
     pub tsc: u64,
     pub interferences: u64,
 }
 
-/// Replaces the counters if there are none: always zero.
+/// Counters that are always zero, for a thread without counters.
 struct Still(InterferenceSlot);
 
 impl AsRef<InterferenceSlot> for Still {
@@ -28,14 +28,14 @@ impl AsRef<InterferenceSlot> for Still {
     }
 }
 
-/// Counters, or none, and their values at the last consistent reading.
+/// Interference counters, and their values at the last consistent reading.
 pub struct InterferenceReader {
     counter: InterferenceCounter,
     seen: InterferenceCounts,
 }
 
 impl InterferenceReader {
-    /// Creates it. Without a counter nothing is ever counted.
+    /// Creates a reader of `counter`. Without a counter, all counts are always 0.
     pub fn new(counter: Option<InterferenceCounter>) -> InterferenceReader {
         InterferenceReader {
             counter: counter.unwrap_or_else(|| Arc::new(Still(InterferenceSlot::default()))),
@@ -43,16 +43,17 @@ impl InterferenceReader {
         }
     }
 
-    /// Returns the counter to read between two readings of the clock.
+    /// Returns the counter, so that the polling loop can read it between two readings of the clock.
     pub fn counter(&self) -> InterferenceCounter {
         Arc::clone(&self.counter)
     }
 
-    /// Reads clock and counters together. The counts since the reading before are added to
+    /// Reads the clock and the counters together. Adds the counts since the previous reading to
     /// `observed`, if given.
     ///
-    /// No fence is needed: the program that counts runs on this CPU, as an interrupt of this thread
-    /// or in its place. So it sees everything that this thread did before, and nothing later.
+    /// No fence is needed. The counting program runs on this CPU, and either interrupts this thread
+    /// or runs while this thread does not. So the program sees everything that this thread did
+    /// before, and nothing later.
     pub fn read(&mut self, observed: Option<&InterferenceSlot>) -> InterferenceReading {
         let slot = (*self.counter).as_ref();
         loop {
@@ -110,8 +111,8 @@ mod tests {
         assert_eq!(observed.counts(), two);
     }
 
-    /// On another CPU the counts of one interrupt change one after the other, so they may be one
-    /// interrupt behind the total. The total must always match the clock.
+    /// If the counts change on another CPU, they change one after the other. So the count of one
+    /// class may be one interrupt behind the total. The total must always match the clock.
     #[test]
     fn a_counter_that_moves_is_read_again() {
         let counter = Arc::new(Still(InterferenceSlot::default()));

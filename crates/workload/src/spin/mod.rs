@@ -1,8 +1,9 @@
-//! Polling threads: one on each measured CPU. Each reads the TSC in user space, on this machine
-//! itself.
+//! Polling threads, one on each measured CPU. Each thread reads the TSC in user space of this
+//! machine.
 //!
-//! They measure the same as the microVM, and also this kernel's own work. Unlike the kernel's
-//! osnoise thread they cannot disable interrupts. The way back to user space is part of their gaps.
+//! Polling threads measure the same gaps as the microVM, and also the work of this kernel. Unlike
+//! the kernel's osnoise thread, they cannot disable interrupts. So their gaps include the time of
+//! the return to user space.
 
 mod faults;
 mod interference;
@@ -37,34 +38,35 @@ use run_delay::RunDelay;
 use state::SpinState;
 use steal::StealClock;
 
-/// Settings of the measurement.
+/// Settings of the polling threads.
 pub struct SpinConfig {
     /// One thread is pinned to each of these CPUs.
     pub cpus: Vec<u32>,
-    /// Gaps of at least this many cycles are recorded.
+    /// Minimum length of a recorded gap, in TSC cycles.
     pub threshold_tsc: u64,
-    /// Policy of the threads; `None`: as inherited.
+    /// Policy of the threads; `None` to inherit the policy of this process.
     pub policy: Option<Policy>,
-    /// Group to which each thread moves itself; `None`: the group of the thread that creates them.
+    /// Control group to which each thread moves itself; `None` to stay in the group of the thread
+    /// that creates it.
     pub cgroup: Option<Cgroup>,
-    /// Length of a period in cycles.
+    /// Duration of a period, in TSC cycles.
     pub period_tsc: u64,
-    /// Time of each period that is polled, from the wake-up at its begin. The thread sleeps in the
-    /// rest.
+    /// Time of each period in which the thread polls, in TSC cycles, from the wake-up at the begin
+    /// of the period. The thread sleeps in the rest of the period.
     pub runtime_tsc: u64,
-    /// Readers of the steal clocks of CPUs, for the thread on that CPU. The thread tries its reader
-    /// a few times in the set-up. Later it reads once before it polls, once after each pause and
-    /// once after each gap. A reader that fails in the set-up is not used.
+    /// Readers of the steal clocks, by CPU. The thread on a CPU tries its reader a few times in the
+    /// set-up. If this fails, the thread does not use the reader. Later it reads once before it
+    /// polls, once after each pause and once after each gap.
     pub steal_readers: HashMap<u32, ReadSteal>,
-    /// The live interference counters of CPUs. The thread on that CPU reads them with each reading
-    /// of its clock. Gaps of a CPU without counters have `None`.
+    /// Live interference counters, by CPU. The thread on a CPU reads them with each reading of its
+    /// clock. Gaps of a CPU without counters have no interference counts (`None`).
     pub interference_counters: HashMap<u32, InterferenceCounter>,
-    /// Whether the threads read after each gap how long they waited for their CPU. It is needed if
-    /// BPF does not report who had the CPU.
+    /// Whether the threads read their run delay after each gap. The run delay is needed if BPF does
+    /// not report which tasks ran on the CPU.
     pub reads_run_delay: bool,
 }
 
-/// Number of readings whose median is the usual cost.
+/// Number of readings for an estimate of the usual cost, which is their median.
 const COST_READINGS: usize = 9;
 
 impl std::fmt::Debug for SpinConfig {
@@ -77,18 +79,19 @@ impl std::fmt::Debug for SpinConfig {
 
 /// Prepared, running or ended polling threads.
 ///
-/// In their tallies the pauses between runtimes are part of `blind_tsc`. Steal time in a pause
-/// counts nowhere.
+/// In their tallies, the pauses between runtimes are part of `blind_tsc`. Steal time during a pause
+/// is not counted.
 pub type Spin = Workers<SpinState>;
 
 impl Spin {
-    /// Creates one pinned thread per CPU. They then wait for the start.
+    /// Creates one pinned thread per CPU. The threads then wait for the start.
     ///
-    /// The current memory of the process is locked (mlockall(2)) if that is allowed, and stays
-    /// locked.
+    /// If allowed, the function locks the current memory of the process (mlockall(2)). The memory
+    /// stays locked.
     ///
     /// # Errors
-    /// What was requested and is not possible, with the remedy. No thread is left behind.
+    /// If a requested setting is not possible. The error contains the remedy, and all threads have
+    /// ended.
     pub fn prepare(config: SpinConfig) -> Result<Spin, Error> {
         let SpinConfig {
             cpus,
@@ -124,8 +127,8 @@ impl Spin {
                     interference: counter.is_some(),
                     run_delay: run_delay.works(),
                 };
-                // Created on the thread, so that it is local memory on a machine with several
-                // nodes.
+                // The thread itself creates the state, so that the memory is local on a machine
+                // with several NUMA nodes.
                 let state = Arc::new(SpinState::new(threshold_tsc, known));
                 state.lock_in_memory();
                 state.allow_blind_tsc(usual_cost_tsc(|| {
@@ -152,7 +155,7 @@ impl Spin {
     }
 }
 
-/// Returns the median cost of a reading on this machine, in cycles.
+/// Returns the median cost of `read` on this machine, in TSC cycles.
 fn usual_cost_tsc(mut read: impl FnMut()) -> u64 {
     let mut costs = [0; COST_READINGS];
     for cost in &mut costs {

@@ -1,12 +1,12 @@
-//! The loop of a polling thread. It is the guest program of the microVM in Rust, so the text about
-//! polling, gaps and blind time in `microvm/guest.rs` also applies here. The differences:
+//! The loop of a polling thread. The loop is the microVM's guest program in Rust. So the text about
+//! polling, gaps and blind time in `microvm/guest.rs` also applies here, with these differences:
 //!
-//! - A reading of the steal clock is a system call. Without BPF, a reading of the scheduler's count
-//!   is the only system call. The usual cost of these calls is not a disturbance.
-//! - The loop may pause between runtimes. A pause is blind time, like writing a record.
+//! - A reading of the steal clock is a system call with BPF. Without BPF, only a reading of the run
+//!   delay is a system call. The usual cost of these calls does not count as a gap.
+//! - The loop may pause between runtimes. A pause is blind time, like the recording of a gap.
 //! - The loop reads the interference counter after each reading of the clock. If the counter has
-//!   not changed since the reading before, nothing interfered, so reading and count belong
-//!   together. Otherwise both are read again.
+//!   not changed since the previous reading, there was no interference. Then the reading and the
+//!   count belong together. Otherwise the loop reads both again.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -26,39 +26,42 @@ use crate::shared_state::SharedState;
 use crate::tsc;
 use crate::worker::stays_on;
 
-/// The data of one polling thread.
+/// Data that one polling thread needs.
 pub struct Polling {
     pub cpu: u32,
     pub state: Arc<SpinState>,
     pub steal: StealClock,
     pub run_delay: RunDelay,
     pub faults: PageFaults,
-    /// Usual cost of a reading of `faults`, in cycles.
+    /// Usual cost of reading the number of page faults, in TSC cycles.
     pub faults_cost_tsc: u64,
     pub interference: InterferenceReader,
     pub period_tsc: u64,
     pub runtime_tsc: u64,
 }
 
-/// Interferences in a gap.
+/// Number of interferences in a gap, and the cost of counting them.
 struct InGap {
     count: u64,
-    /// Usual cost of reading the number of page faults, in cycles; 0 if it was never read.
+    /// Usual cost of reading the number of page faults, in TSC cycles; 0 if the number was not
+    /// read.
     faults_cost_tsc: u64,
 }
 
-/// Result of one step, with its reading of the clock.
+/// Result of one iteration of the polling loop. Each variant has the iteration's reading of the
+/// clock.
 pub enum PollStep {
-    /// Continue.
+    /// Continue to poll.
     On(u64),
-    /// The time to poll is over.
+    /// The deadline, or the end of the runtime, has come.
     Due(u64),
-    /// The reading is so far after the last one that the other clocks may have advanced. Or it is
-    /// before the last one, or something interfered since.
+    /// The reading needs a closer check. It is so late that other clocks may have advanced, or it
+    /// is earlier than the previous reading, or there was an interference.
     Away(u64),
 }
 
-/// Makes one step from the reading `last`. `slot` holds the interference counts.
+/// Runs one iteration of the polling loop. `last` is the previous reading, and `slot` contains the
+/// interference counts.
 #[inline(always)]
 pub fn step(
     mailbox: &Mailbox,
@@ -85,7 +88,7 @@ fn deadline_tsc(mailbox: &Mailbox) -> u64 {
 }
 
 impl Polling {
-    /// Records gaps until the end.
+    /// Records gaps until the run ends.
     pub fn run(mut self, lease: &Lease) -> Result<(), Error> {
         let state = Arc::clone(&self.state);
         let mailbox = &*state.mailbox;
@@ -116,7 +119,7 @@ impl Polling {
         }
     }
 
-    /// Records gaps until `until_tsc` or the deadline. Returns the last reading.
+    /// Records gaps until `until_tsc` or the deadline. Returns the last reading of the clock.
     fn poll(
         &mut self,
         mut last: InterferenceReading,
@@ -145,8 +148,9 @@ impl Polling {
         }
     }
 
-    /// Records a gap, if it is one. Returns the reading from which to poll. If a hole is too short
-    /// to be a gap, the advance of the other clocks in it must not count in the next gap.
+    /// Records a gap if the time between two readings is long enough. Returns the reading from
+    /// which to continue. If the time is too short for a gap, the advance of the other clocks is
+    /// discarded, so that the next gap does not include it.
     #[cold]
     #[inline(never)]
     fn away(
@@ -154,7 +158,7 @@ impl Polling {
         mut start: InterferenceReading,
         now_tsc: u64,
     ) -> Result<InterferenceReading, Error> {
-        // A gap that ended on another CPU is not a gap of this CPU.
+        // If the thread has moved to another CPU, the gap does not belong to this CPU.
         stays_on(self.cpu, "polling thread")?;
         let mut end = self.settled(start, now_tsc);
         let control = &self.state.mailbox.control;
@@ -169,8 +173,8 @@ impl Polling {
                 return Ok(end);
             }
             let is_gap = end.tsc.wrapping_sub(start.tsc) >= threshold_tsc;
-            // The limit covers only the readings that are made. A larger limit would hide
-            // disturbances.
+            // The limit includes only the cost of those readings that were made. A larger limit
+            // would hide interruptions.
             let mut limit_tsc = blind_limit_tsc;
             if is_gap {
                 let interference = self.count_interference(start, end);
@@ -192,8 +196,8 @@ impl Polling {
         }
     }
 
-    /// Returns the reading `now_tsc` with its count, if nothing interfered since `start`. Otherwise
-    /// returns a later reading.
+    /// Returns the reading `now_tsc` with its count, if there was no interference since `start`.
+    /// Otherwise returns a later reading.
     fn settled(&mut self, start: InterferenceReading, now_tsc: u64) -> InterferenceReading {
         let counter = self.interference.counter();
         if (*counter).as_ref().total.load(Ordering::Acquire) == start.interferences {
@@ -205,10 +209,11 @@ impl Polling {
         self.interference.read(Some(&self.state.interference))
     }
 
-    /// Counts the interferences of a gap. If there are none, page faults of this thread count
-    /// instead, so that the hardware is not blamed for them. A page fault in another gap is counted
-    /// at the next gap without an interference. That gap is then less certain, but never falsely
-    /// certain.
+    /// Counts the interferences in a gap. If there are none, the function counts page faults of
+    /// this thread instead, so that the gap is not attributed to the hardware.
+    ///
+    /// A page fault in another gap is counted at the next gap without an interference. The cause of
+    /// that gap is then reported as less certain than it is, but never as more certain.
     fn count_interference(
         &mut self,
         start: InterferenceReading,
@@ -239,8 +244,8 @@ impl Polling {
             .record(&self.state.ring, span_tsc, counts);
     }
 
-    /// Returns the steal time since the last reading, and adds it to the mailbox's steal page,
-    /// which excludes pauses.
+    /// Returns the advance of the steal clock since the last reading, and adds it to the steal page
+    /// of the mailbox. This page excludes the steal time of pauses.
     fn read_steal(&mut self) -> Stolen {
         let stolen = self.steal.advance();
         let page = &self.state.mailbox.steal;
@@ -251,13 +256,13 @@ impl Polling {
         stolen
     }
 
-    /// Discards the advance of the other clocks, so that it counts in no gap.
+    /// Discards the advance of the other clocks, so that no gap includes it.
     fn discard(&mut self) {
         self.steal.advance();
         self.run_delay.advance_ns();
     }
 
-    /// Sleeps until `start_tsc` or the end. Returns the reading from which to poll.
+    /// Sleeps until `start_tsc` or the end of the run. Returns the reading from which to poll.
     fn pause(&mut self, start_tsc: u64, lease: &Lease, origin: &Anchor) -> InterferenceReading {
         loop {
             let alarm = self.state.alarm();
@@ -271,8 +276,8 @@ impl Polling {
         self.go_on()
     }
 
-    /// Polls again. The thread was blind since the last reading. Returns the reading from which to
-    /// poll.
+    /// Continues to poll. The time since the last reading counts as blind time. Returns the reading
+    /// from which to poll.
     fn go_on(&mut self) -> InterferenceReading {
         self.discard();
         let now = self.interference.read(None);
@@ -291,10 +296,10 @@ mod tests {
     use crate::mailbox::SharedPage;
     use crate::spin::steal::StealReading;
 
-    /// Longer than any gap except the one that the test makes.
+    /// A threshold that is longer than any gap except the gap that the test makes.
     const THRESHOLD_TSC: u64 = 1 << 34;
 
-    /// Returns a thread that polls on the current CPU, and its steal time.
+    /// Returns a polling thread for the current CPU, and the value of its steal clock.
     fn polling() -> (Polling, Arc<AtomicU64>) {
         let cpu = sched_getcpu();
         let mut here = CpuSet::new();
@@ -373,7 +378,7 @@ mod tests {
             let mut last = polling.interference.read(None);
             last.tsc -= 2 * THRESHOLD_TSC;
             if faults {
-                // Each time this much is mapped again, and its first page is touched.
+                // Each call maps this amount of memory again and touches its first page.
                 let mut fresh = Vec::with_capacity(1 << 26);
                 std::hint::black_box(&mut fresh).push(1_u8);
             }
@@ -386,7 +391,7 @@ mod tests {
             });
             counted
         };
-        // The first time, the code itself comes from the disk.
+        // In the first call, the code itself may come from the disk and cause page faults.
         interferences(false);
         assert_eq!(interferences(false), Some(0));
         assert!(interferences(true) > Some(0));

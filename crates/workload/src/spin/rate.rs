@@ -1,36 +1,36 @@
-//! How fast a CPU works while nobody takes it away: the number of steps that a polling loop makes
-//! in its time.
+//! Speed of a CPU while a thread runs on it: the number of iterations of a polling loop per time.
 //!
-//! A step reads the TSC, which takes a number of the core's own cycles. So a lower frequency makes
-//! fewer steps, and so does a busy sibling of the core. Memory and caches have no influence. Gaps
-//! are left out, because they do not belong to the rate.
+//! An iteration reads the TSC, which takes a fixed number of the core's own cycles. So there are
+//! fewer iterations at a lower frequency, or if the core's sibling is busy. Memory and caches have
+//! no influence. Gaps are left out, because they do not belong to the speed.
 
 use crate::{thread, tsc};
 
-/// One window of the polled time.
+/// One window of polled time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RateWindow {
-    /// Number of steps in it, without those that found a gap.
+    /// Number of iterations in the window, without those that found a gap.
     pub steps: u64,
-    /// Time of these steps, in cycles of the TSC.
+    /// Total time of these iterations, in TSC cycles.
     pub polled_tsc: u64,
 }
 
-/// Settings of the measurement.
+/// Settings of a measurement of the speed.
 #[derive(Debug, Clone, Copy)]
 pub struct RateConfig {
-    /// Number of windows.
+    /// Number of windows to measure.
     pub windows: usize,
-    /// Length of a window, in cycles of the TSC.
+    /// Duration of a window, in TSC cycles.
     pub window_tsc: u64,
-    /// Shortest step that counts as a gap, in cycles.
+    /// Minimum duration of an iteration that counts as a gap, in TSC cycles.
     pub threshold_tsc: u64,
 }
 
-/// Polls `cpu` from a thread that is pinned there. Returns the steps of each whole window.
+/// Polls on `cpu` in a thread that is pinned there. Returns the number of iterations in each
+/// window.
 ///
 /// # Errors
-/// The same as [`thread::pin`].
+/// The same errors as [`thread::pin`].
 pub fn rate(cpu: u32, config: &RateConfig) -> Result<Vec<RateWindow>, thread::Error> {
     thread::on(cpu, || Ok(windows(config, tsc::now)))
 }
@@ -43,7 +43,8 @@ fn windows(config: &RateConfig, mut now: impl FnMut() -> u64) -> Vec<RateWindow>
         let (mut steps, mut polled_tsc) = (0, 0);
         while last_tsc < end_tsc {
             let now_tsc = now();
-            // A clock that went back wraps around, and counts as a gap.
+            // If the clock went back, the subtraction wraps around, so the iteration counts as a
+            // gap.
             let step_tsc = now_tsc.wrapping_sub(last_tsc);
             if step_tsc < config.threshold_tsc {
                 steps += 1;
@@ -66,7 +67,7 @@ mod tests {
         threshold_tsc: 100,
     };
 
-    /// Returns a clock that advances by these steps, one per reading.
+    /// Returns a clock that advances by the next value of `steps` at each reading.
     fn of_steps(steps: impl IntoIterator<Item = u64>) -> impl FnMut() -> u64 {
         let mut tsc = 7;
         let mut steps = steps.into_iter();
@@ -84,7 +85,7 @@ mod tests {
     fn each_window_has_its_own_steps() {
         let slow = std::iter::repeat_n(20, 50);
         let fast = std::iter::repeat_n(10, 100);
-        // The first reading begins the first window.
+        // The first reading is the begin of the first window.
         let steps = std::iter::once(0)
             .chain(fast.clone())
             .chain(slow)
@@ -100,7 +101,7 @@ mod tests {
             .chain(steady(30))
             .chain([500])
             .chain(steady(20))
-            // Longer than the rest of its window.
+            // This iteration is longer than the rest of its window.
             .chain(steady(40))
             .chain([9_000])
             .chain(steady(100));

@@ -1,14 +1,14 @@
-//! Run delay of a polling thread: the scheduler's own count of how long the thread waited for its
-//! CPU. Reading it needs no rights, so a run without BPF can still measure the time of other
-//! threads.
+//! Run delay of a polling thread: the time that the thread waited for its CPU, as the scheduler
+//! counts it. Reading this count needs no rights. So even a run without BPF can measure the time of
+//! other threads.
 
 use std::fs::File;
 use std::os::unix::fs::FileExt;
 
-/// Three numbers of up to 20 digits.
+/// Maximum length of the file: three numbers of up to 20 digits.
 const LINE_BYTES: usize = 64;
 
-/// The count of one thread, or none, and its last value.
+/// The scheduler's count of one thread's run delay, if it is known, and its last value.
 #[derive(Debug)]
 pub struct RunDelay {
     file: Option<File>,
@@ -16,7 +16,7 @@ pub struct RunDelay {
 }
 
 impl RunDelay {
-    /// Opens the count of the calling thread. It is unknown if the kernel does not count.
+    /// Opens the count of the calling thread. The count is unknown if the kernel does not count.
     pub fn of_this_thread() -> RunDelay {
         let mut this = RunDelay {
             file: File::open("/proc/thread-self/schedstat").ok(),
@@ -42,7 +42,7 @@ impl RunDelay {
         self.file.is_some()
     }
 
-    /// Returns the wait since the last call, in nanoseconds; 0 if the count is unknown.
+    /// Returns the run delay since the last call, in nanoseconds; 0 if the count is unknown.
     pub fn advance_ns(&mut self) -> u64 {
         let Some(now_ns) = self.read_ns() else {
             return 0;
@@ -58,9 +58,10 @@ impl RunDelay {
     }
 }
 
-/// Returns the second number of the file. It has the nanoseconds on the CPU, the nanoseconds of
-/// waiting for it, and the number of turns. A thread that reads it has had a turn, so a kernel that
-/// reports 0 turns counts nothing.
+/// Returns the second number in the file, the run delay in nanoseconds. The first number is the
+/// time on the CPU in nanoseconds, and the third is how often the thread was switched in. A thread
+/// that reads the file was switched in at least once. So if the third number is 0, the kernel does
+/// not count, and the result is `None`.
 fn run_delay_ns(line: &[u8]) -> Option<u64> {
     let line = std::str::from_utf8(line).ok()?;
     let mut numbers = line.split_ascii_whitespace().skip(1);

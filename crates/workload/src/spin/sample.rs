@@ -1,4 +1,4 @@
-//! The cost of one step of the polling loop, for benchmarks.
+//! Measures the cost of one iteration of the polling loop, for benchmarks.
 
 use super::interference::{InterferenceReader, InterferenceReading};
 use super::polling::{PollStep, step};
@@ -6,15 +6,17 @@ use super::state::SpinState;
 use crate::mailbox::SharedPage;
 use crate::{thread, tsc};
 
-/// Number of steps that are sampled.
+/// Number of iterations to measure.
 const SAMPLES: usize = 1 << 18;
 
-/// Returns the cycles between consecutive readings of a polling thread on `cpu`, one per step of
-/// the loop, with gaps. This is the measuring step, with one more store (of the number itself), and
-/// it never leaves for a gap. So the result is an upper bound.
+/// Returns the TSC cycles between consecutive readings of a polling thread on `cpu`, for each
+/// iteration of the loop. Gaps are included.
+///
+/// The measured loop is the polling loop with one more store per iteration, for the result. It does
+/// not record gaps. So the result is an upper bound.
 ///
 /// # Errors
-/// The same as [`super::Spin::prepare`].
+/// The same errors as [`thread::pin`].
 pub fn poll_steps(cpu: u32) -> Result<Vec<u64>, thread::Error> {
     thread::on(cpu, || Ok(samples()))
 }
@@ -24,7 +26,7 @@ fn samples() -> Vec<u64> {
     state.mailbox.set_deadline(u64::MAX);
     let counter = InterferenceReader::new(None).counter();
     let slot = (*counter).as_ref();
-    // Not zeros: their pages would fault in the loop.
+    // Not zeros: the first write to a page of zeros would fault in the loop.
     let mut deltas = vec![u64::MAX; SAMPLES];
     let mut last = InterferenceReading {
         tsc: tsc::now(),

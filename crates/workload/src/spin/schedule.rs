@@ -1,30 +1,33 @@
-//! When to poll and when to pause: a runtime in every period, on a fixed grid.
+//! Computes when a thread polls and when it pauses: one runtime in every period. The begins of the
+//! periods are fixed.
 
 use vmnoise_events::Anchor;
 
 use crate::tsc;
 
-/// The grid of one thread's periods. Events in one period never shift the next.
+/// Periods of one thread. Events in one period never shift the next period.
 #[derive(Debug, Clone, Copy)]
 pub struct Schedule {
-    /// Begin of the first period.
+    /// Begin of the first period, in TSC cycles.
     pub origin_tsc: u64,
-    /// Length of a period; not 0.
+    /// Duration of a period, in TSC cycles; not 0.
     pub period_tsc: u64,
-    /// Time of each period that is polled, from its begin or from a late wake-up. At most the whole
-    /// period.
+    /// Time for which the thread polls in each period, in TSC cycles. It begins at the begin of the
+    /// period, or at a late wake-up. It is at most a whole period.
     pub runtime_tsc: u64,
 }
 
 impl Schedule {
-    /// Returns until when to poll in the period that begins at `start_tsc`, from `now_tsc` on.
+    /// Returns the time at which polling ends in the period that begins at `start_tsc`. The thread
+    /// polls from `now_tsc` on.
     pub fn end_tsc(&self, start_tsc: u64, now_tsc: u64) -> u64 {
         let runtime_over_tsc = now_tsc.saturating_add(self.runtime_tsc);
         runtime_over_tsc.min(start_tsc.saturating_add(self.period_tsc))
     }
 
-    /// Returns the begin of the next period after the one that began at `start_tsc`, without those
-    /// that are over at `now_tsc`. It is in the past if a gap reached into the period.
+    /// Returns the begin of the next period after the period that began at `start_tsc`. Periods
+    /// that are over at `now_tsc` are skipped. The begin is in the past if a gap reached into the
+    /// period.
     pub fn next_start_tsc(&self, start_tsc: u64, now_tsc: u64) -> u64 {
         let since_tsc = now_tsc.saturating_sub(self.origin_tsc);
         let current_tsc = now_tsc.saturating_sub(since_tsc % self.period_tsc);
@@ -32,8 +35,9 @@ impl Schedule {
     }
 }
 
-/// Returns CLOCK_MONOTONIC at `target_tsc`, which is after `now`, by the rate between the two
-/// anchors. If the rate is still unknown, it returns the time of `now`.
+/// Returns the time of CLOCK_MONOTONIC at `target_tsc`, in nanoseconds. `target_tsc` must not be
+/// before `now`. The function uses the rate between the two anchors. If this rate is still unknown,
+/// it returns the time of `now`.
 pub fn mono_ns_at(target_tsc: u64, origin: &Anchor, now: &Anchor) -> u64 {
     let now_tsc = tsc::middle(now);
     let elapsed_tsc = now_tsc.saturating_sub(tsc::middle(origin));
@@ -110,7 +114,7 @@ mod tests {
         assert_eq!(mono_ns_at(3_001_000, &origin, &now), 8_000_000);
         assert_eq!(mono_ns_at(2_000_000, &origin, &now), 8_000_000, "is over");
         assert_eq!(mono_ns_at(9_000_000, &now, &now), 8_000_000, "no rate yet");
-        // 30 days at 3 GHz, and a target as far ahead.
+        // The anchors are 30 days apart at 3 GHz, and the target is another 30 days later.
         let month = 30 * 86_400 * 1_000_000_000;
         let now = anchor(1_000 + 3 * month, 7_000_000 + month);
         let target_tsc = 1_000 + 6 * month;

@@ -1,4 +1,4 @@
-//! The memory that one polling thread shares with the draining thread.
+//! Memory that one polling thread shares with the draining thread.
 
 use std::ffi::c_void;
 use std::num::NonZeroU32;
@@ -14,20 +14,21 @@ use crate::shared_state::SharedState;
 
 const NS_PER_S: u64 = 1_000_000_000;
 
-/// A mailbox, its ring, and an alarm for a thread that pauses.
+/// A mailbox, its ring, and an alarm that wakes a pausing thread.
 #[derive(Debug)]
 pub struct SpinState {
     pub mailbox: Box<Mailbox>,
     pub ring: Box<[GapRecord]>,
     known: SharedPage,
-    /// Interferences that the thread itself counted while it polled.
+    /// Number of interferences that the thread itself counted while it polled.
     pub interference: InterferenceSlot,
-    /// Changes when the thread must check its deadline: a futex.
+    /// Futex that changes when the thread must check its deadline.
     alarm: AtomicU32,
 }
 
 impl SpinState {
-    /// Creates the state. It writes every page, so that no page is missing later.
+    /// Creates the state. The function writes every page, so that later accesses cause no page
+    /// fault.
     pub fn new(threshold_tsc: u64, known: SharedPage) -> SpinState {
         let state = SpinState {
             mailbox: Box::default(),
@@ -43,16 +44,16 @@ impl SpinState {
         state
     }
 
-    /// Locks this memory, and all current memory of the process with its code, if that is allowed.
-    /// If it is refused (RLIMIT_MEMLOCK), the kernel may take pages away, and the thread records
-    /// this as gaps.
+    /// Locks this memory if allowed, together with all current memory of the process, including its
+    /// code. If the kernel refuses (RLIMIT_MEMLOCK), it may take pages away. The thread then
+    /// records the page faults as gaps.
     pub fn lock_in_memory(&self) {
         if mlockall(MlockAllFlags::CURRENT).is_ok() {
             return;
         }
         let ring = self.ring.as_ptr().cast::<c_void>().cast_mut();
         let mailbox = (&raw const *self.mailbox).cast::<c_void>().cast_mut();
-        // SAFETY: both ranges are our own allocations. Locking changes no content.
+        // SAFETY: this value owns both ranges. Locking changes no content.
         let _ = unsafe {
             (
                 mlock(ring, RING_BYTES),
@@ -61,25 +62,26 @@ impl SpinState {
         };
     }
 
-    /// Allows this much more time for writing a record before it counts as disturbed.
+    /// Increases the time for recording a gap, above which the recording counts as interrupted.
     pub fn allow_blind_tsc(&self, more_tsc: u64) {
         add(&self.mailbox.control.blind_limit_tsc, more_tsc);
     }
 
-    /// Returns the value of the alarm. Check the deadline after this call, never before.
+    /// Returns the value of the alarm. Check the deadline after this call, never before it.
     pub fn alarm(&self) -> u32 {
         self.alarm.load(Ordering::Acquire)
     }
 
-    /// Sleeps until this time of CLOCK_MONOTONIC, until the alarm is no longer `seen`, or until a
-    /// signal.
+    /// Sleeps until this time of CLOCK_MONOTONIC, until the value of the alarm differs from `seen`,
+    /// or until a signal arrives.
     pub fn sleep(&self, until_mono_ns: u64, seen: u32) {
         let until = Timespec {
             tv_sec: (until_mono_ns / NS_PER_S).cast_signed(),
             tv_nsec: (until_mono_ns % NS_PER_S).cast_signed(),
         };
-        // FUTEX_WAIT_BITSET takes an absolute time, and no wake-up can be lost in between. The
-        // caller reads the clock, whatever ended the sleep.
+        // FUTEX_WAIT_BITSET takes an absolute time. A wake-up between the check of the deadline and
+        // the sleep is not lost. The caller reads the clock after the sleep, so the reason of the
+        // return does not matter.
         let flags = futex::Flags::PRIVATE;
         let _ = futex::wait_bitset(&self.alarm, flags, seen, Some(&until), NonZeroU32::MAX);
     }
@@ -109,7 +111,7 @@ impl SharedState for SpinState {
 
     fn wake(&self, _tid: u32) {
         self.alarm.fetch_add(1, Ordering::Release);
-        // It cannot fail for a futex that is mapped.
+        // The call cannot fail for a futex in mapped memory.
         let _ = futex::wake(&self.alarm, futex::Flags::PRIVATE, 1);
     }
 }

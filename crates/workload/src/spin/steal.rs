@@ -1,21 +1,22 @@
-//! The steal clock of a polling thread: its advance between readings.
+//! Steal clock of a polling thread: its advance between two readings.
 
 use crate::mailbox::Stolen;
 
-/// One reading of this CPU's steal clock.
+/// One reading of a CPU's steal clock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct StealReading {
-    /// Nanoseconds that the hypervisor took since the CPU came up.
+    /// Time that the hypervisor took since the CPU came up, in nanoseconds.
     pub steal_ns: u64,
-    /// `version` of the steal page: it grows by 2 at each reload of the vCPU, and wraps around.
-    /// `None` if the clock has none.
+    /// Field `version` of the steal page. It grows by 2 at each reload of the vCPU, and wraps
+    /// around. `None` if the clock has no version.
     pub version: Option<u32>,
 }
 
-/// Reads the steal clock of one CPU; `None` if it cannot be read now.
+/// Function that reads the steal clock of one CPU. It returns `None` if the clock cannot be read
+/// now.
 pub type ReadSteal = Box<dyn FnMut() -> Option<StealReading> + Send>;
 
-/// A steal clock, or none, and its last value.
+/// A steal clock, if there is one, and its last reading.
 pub struct StealClock {
     reader: Option<ReadSteal>,
     counts_reloads: bool,
@@ -23,7 +24,8 @@ pub struct StealClock {
 }
 
 impl StealClock {
-    /// Creates the clock. A reader that fails at the begin is not used.
+    /// Creates a value for a reader of a steal clock. If the first reading fails, the reader is not
+    /// used.
     pub fn new(reader: Option<ReadSteal>) -> StealClock {
         let begun = reader.and_then(|mut read| Some((read()?, read)));
         let counts_reloads = begun
@@ -36,18 +38,18 @@ impl StealClock {
         }
     }
 
-    /// Returns whether there is a clock.
+    /// Returns whether there is a steal clock.
     pub fn works(&self) -> bool {
         self.reader.is_some()
     }
 
-    /// Returns whether it also counts how often the vCPU came back.
+    /// Returns whether the steal clock also counts how often the hypervisor reloaded the vCPU.
     pub fn counts_reloads(&self) -> bool {
         self.counts_reloads
     }
 
-    /// Returns its advance since the reading before. If a reading fails, the next one has its
-    /// advance too.
+    /// Returns the advance of the steal clock since the previous reading. If a reading fails, the
+    /// next reading includes its advance.
     pub fn advance(&mut self) -> Stolen {
         let Some(now) = self.reader.as_mut().and_then(|read| read()) else {
             return Stolen::default();

@@ -1,4 +1,4 @@
-//! Periodic tasks: one on each measured CPU. Each sleeps until a given time, again and again, and
+//! Periodic tasks, one on each measured CPU. Each task repeatedly sleeps until a given time, and
 //! records when it woke up.
 
 mod state;
@@ -19,36 +19,37 @@ use crate::workers::Workers;
 use state::TimerState;
 use task::TimerTask;
 
-/// The least slack. 0 would mean the kernel's default.
+/// Smallest possible timer slack. 0 would select the kernel's default.
 const NO_SLACK_NS: NonZeroU64 = NonZeroU64::MIN;
 
-/// The slot in which BPF writes the steps of a wake-up, for the task of one CPU.
+/// Slot of one CPU in which BPF writes the times of the current wake-up.
 pub type TimerSteps = Arc<dyn AsRef<TimerSlot> + Send + Sync>;
 
-/// Sources that a task can read on its CPU.
+/// Sources that a task can read on its CPU, in addition to the clock.
 #[derive(Default)]
 pub struct Probes {
-    /// The steps of its wake-up.
+    /// Slot with the times of the task's wake-up; `None` without BPF.
     pub steps: Option<TimerSteps>,
-    /// Its steal clock, which it reads once in each period.
+    /// Reader of the CPU's steal clock. The task reads this clock once in each period.
     pub steal_reader: Option<ReadSteal>,
 }
 
-/// Settings of the measurement.
+/// Settings of the periodic tasks.
 pub struct TimerConfig {
     /// One task is pinned to each of these CPUs.
     pub cpus: Vec<u32>,
-    /// Policy of the tasks; `None`: as inherited.
+    /// Policy of the tasks; `None` to inherit the policy of this process.
     pub policy: Option<Policy>,
-    /// Group to which each task moves itself; `None`: the group of the thread that creates them.
+    /// Control group to which each task moves itself; `None` to stay in the group of the thread
+    /// that creates it.
     pub cgroup: Option<Cgroup>,
-    /// Time from one expiry to the next; not 0.
+    /// Time from one expiry to the next, in nanoseconds; not 0.
     pub period_ns: u64,
-    /// How far each task's expiries are behind those of the task before it in `cpus`; `None`: not
-    /// aligned.
+    /// Delay of each task's expiries after the expiries of the previous task in `cpus`, in
+    /// nanoseconds; `None` if the tasks are not aligned.
     pub aligned_ns: Option<u64>,
-    /// Sources that the tasks can read, in the order of `cpus`. A task without an entry reads
-    /// nothing.
+    /// Sources that the tasks can read, in the order of `cpus`. A task without an entry reads no
+    /// source.
     pub probes: Vec<Probes>,
 }
 
@@ -66,14 +67,15 @@ impl std::fmt::Debug for TimerConfig {
     }
 }
 
-/// Prepared, running or ended tasks.
+/// Prepared, running or ended periodic tasks.
 pub type Timer = Workers<TimerState>;
 
 impl Timer {
-    /// Creates one pinned task per CPU. They then wait for the start.
+    /// Creates one pinned task per CPU. The tasks then wait for the start.
     ///
     /// # Errors
-    /// What was requested and is not possible, with the remedy. No task is left behind.
+    /// If a requested setting is not possible. The error contains the remedy, and all tasks have
+    /// ended.
     pub fn prepare(config: TimerConfig) -> Result<Timer, Error> {
         let TimerConfig {
             cpus,
@@ -90,14 +92,14 @@ impl Timer {
                 steal_reader,
             } = probes.next().unwrap_or_default();
             move || {
-                // Created on the thread, so that it is local memory on a machine with several
-                // nodes.
+                // The thread itself creates the state, so that the memory is local on a machine
+                // with several NUMA nodes.
                 let state = Arc::new(TimerState::new());
-                // If it is refused (RLIMIT_MEMLOCK), the kernel may take pages away, and the task
-                // records this as latency.
+                // If the kernel refuses (RLIMIT_MEMLOCK), it may take pages away. The task then
+                // records the page faults as latency.
                 let _ = mlockall(MlockAllFlags::CURRENT);
-                // Otherwise the timers of ordinary tasks may expire up to 50 us late. The kernel
-                // cannot refuse this.
+                // With the default slack, timers of ordinary tasks may expire up to 50 us late. The
+                // kernel cannot refuse this setting.
                 let _ = set_current_timer_slack(Some(NO_SLACK_NS));
                 let task = TimerTask {
                     cpu,

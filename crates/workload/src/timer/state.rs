@@ -1,4 +1,4 @@
-//! The memory that one periodic task shares with the draining thread.
+//! Memory that one periodic task shares with the draining thread.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -8,12 +8,12 @@ use crate::kick::kick;
 use crate::mailbox::{Mailbox, SharedPage};
 use crate::shared_state::SharedState;
 
-/// Number of records. At the shortest period (50 µs) a drain may be 800 ms late before a record is
-/// dropped. A power of two.
+/// Number of records in the ring, a power of two. At the shortest period (50 µs), the draining
+/// thread may be 800 ms late before a record is dropped.
 const RECORDS: usize = 1 << 14;
 const WORDS: usize = 12;
 
-/// One activation as words; 0: not seen. Two cache lines.
+/// One activation as words, in two cache lines. The value 0 means that no probe saw the event.
 #[derive(Debug, Default)]
 #[repr(C, align(128))]
 struct Record([AtomicU64; WORDS]);
@@ -26,7 +26,8 @@ pub struct TimerState {
 }
 
 impl TimerState {
-    /// Creates the state. It writes every page, so that no page is missing later.
+    /// Creates the state. The function writes every page, so that later accesses cause no page
+    /// fault.
     pub fn new() -> TimerState {
         TimerState {
             mailbox: Box::default(),
@@ -34,7 +35,7 @@ impl TimerState {
         }
     }
 
-    /// Stores an activation, or counts it as dropped if there is no room.
+    /// Appends an activation, or counts it as dropped if the ring is full.
     pub fn push(&self, activation: &Activation) {
         self.mailbox.push(&self.ring, |record| {
             for (word, value) in record.0.iter().zip(words(activation)) {
@@ -61,7 +62,7 @@ impl SharedState for TimerState {
         });
     }
 
-    /// A task that never had to pause has no blind time to report.
+    /// Reports no blind time (`None`) for a task that never paused.
     fn tally(&self, cpu: u32) -> CpuTally {
         let tally = self.mailbox.tally(cpu, self.known());
         CpuTally {
@@ -70,7 +71,8 @@ impl SharedState for TimerState {
         }
     }
 
-    /// A kick just before a sleep is lost. Then the task ends when it wakes up.
+    /// Interrupts the sleep of the task. A signal that arrives just before the sleep has no effect.
+    /// The task then ends at its next wake-up.
     fn wake(&self, tid: u32) {
         kick(tid);
     }

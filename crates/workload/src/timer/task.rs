@@ -1,5 +1,5 @@
-//! The loop of a periodic task: sleep until a time, read the clock, store the activation, request
-//! the next wake-up. It allocates nothing.
+//! The loop of a periodic task: sleep until a time, read the clock, store the activation, compute
+//! the next expiry. The loop allocates no memory.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -16,21 +16,21 @@ use crate::worker::stays_on;
 
 const NS_PER_S: u64 = 1_000_000_000;
 
-/// The data of one task.
+/// Data that one periodic task needs.
 pub struct TimerTask {
     pub cpu: u32,
     pub state: Arc<TimerState>,
-    /// The slot in which BPF writes the steps of a wake-up, if it does.
+    /// Slot in which BPF writes the times of a wake-up; `None` without BPF.
     pub steps: Option<TimerSteps>,
     pub steal: Option<ReadSteal>,
-    /// Its last reading of the steal clock.
+    /// Last reading of the steal clock, in nanoseconds; `None` before the first reading.
     pub steal_ns: Option<u64>,
     pub period_ns: u64,
 }
 
 impl TimerTask {
-    /// Wakes up again and again until the deadline. The first period begins at `origin_ns`
-    /// (CLOCK_MONOTONIC); `None`: now.
+    /// Wakes up once per period until the run ends. The first period begins at `origin_ns`
+    /// (CLOCK_MONOTONIC); `None` means now.
     pub fn run(mut self, lease: &Lease, origin_ns: Option<u64>) -> Result<(), Error> {
         let state = Arc::clone(&self.state);
         let mailbox = &state.mailbox;
@@ -58,12 +58,14 @@ impl TimerTask {
         }
     }
 
-    /// Returns the first expiry after this one that is not over yet, and how many are over.
+    /// Returns the next expiry after `expiry_ns` that is still in the future, and the number of
+    /// expiries that have passed before it.
     fn next_after(&self, expiry_ns: u64, now_ns: u64) -> (u64, u32) {
         next_after(expiry_ns, self.period_ns, now_ns)
     }
 
-    /// Sleeps. Returns when it woke up, or `None` at the deadline, which a signal announces.
+    /// Sleeps until the expiry. Returns the time of the wake-up, or `None` if the run has ended. A
+    /// signal interrupts the sleep when the run ends.
     fn sleep_until(&self, expiry_ns: u64, lease: &Lease) -> Option<u64> {
         if let Some(steps) = &self.steps {
             ask((**steps).as_ref(), expiry_ns, self.steal_ns);
@@ -82,9 +84,9 @@ impl TimerTask {
             let result = unsafe {
                 libc::clock_nanosleep(clock, flags, &raw const until, std::ptr::null_mut())
             };
-            // Read before anything else, which would count as latency.
+            // The clock is read first, because any other work would count as latency.
             let woke_ns = tsc::mono_ns();
-            // The time has come, or a kick.
+            // Either the expiry has come, or a signal interrupted the sleep.
             if result != libc::EINTR {
                 return (!is_over(lease)).then_some(woke_ns);
             }
@@ -118,7 +120,7 @@ impl TimerTask {
         }
     }
 
-    /// Reads the steal clock. If a reading fails, the last one stays.
+    /// Reads the steal clock. If the reading fails, `steal_ns` keeps the last reading.
     fn read_steal(&mut self) -> Option<u64> {
         let now_ns = self.steal.as_mut().and_then(|read| Some(read()?.steal_ns));
         self.steal_ns = now_ns.or(self.steal_ns);
@@ -140,8 +142,9 @@ fn next_after(expiry_ns: u64, period_ns: u64, now_ns: u64) -> (u64, u32) {
     (next_ns, u32::try_from(over).unwrap_or(u32::MAX))
 }
 
-/// Tells BPF for which expiry the task waits, and the last reading of the steal clock: this CPU may
-/// have no event before the expiry. The expiry is stored last, because BPF may write from then on.
+/// Writes the expiry and the last reading of the steal clock to the slot. BPF needs this reading,
+/// because this CPU may have no event before the expiry. The expiry is stored last, because BPF may
+/// write to the slot from then on.
 fn ask(slot: &TimerSlot, expiry_ns: u64, steal_ns: Option<u64>) {
     for word in [
         &slot.armed_mono_ns,
@@ -151,15 +154,15 @@ fn ask(slot: &TimerSlot, expiry_ns: u64, steal_ns: Option<u64>) {
     ] {
         word.store(0, Ordering::Relaxed);
     }
-    // After an unknown reading nothing counts as steal time.
+    // If the reading is unknown, no steal time counts in the first interval.
     let steal_ns = steal_ns.unwrap_or(u64::MAX);
     slot.before_steal_ns.store(steal_ns, Ordering::Relaxed);
     slot.expiry_mono_ns.store(expiry_ns, Ordering::Release);
 }
 
-/// Returns the steal time in each phase of a wake-up. If a step was not seen, the steal time since
-/// the last reading belongs to the phase that ends with the next step that was seen. The time until
-/// a timer is armed belongs to the wake-up only if its expiry was already over.
+/// Returns the steal time in each interval of a wake-up (see [`Activation::steal_ns`]). If no probe
+/// saw the end of an interval, its steal time counts in the next interval whose end was seen. The
+/// interval until the timer was armed counts only if the expiry had already passed.
 fn stolen_ns(slot: &TimerSlot, reported: &Activation, now_steal_ns: Option<u64>) -> [u64; 5] {
     let at = |step: Option<u64>, steal: &AtomicU64| step.map(|_| steal.load(Ordering::Relaxed));
     let is_late = reported.armed_mono_ns > Some(reported.expiry_mono_ns);
@@ -226,7 +229,7 @@ mod tests {
             ..reported
         };
         assert_eq!(stolen_ns(&slot, &unseen, Some(160)), [0, 50, 0, 7, 3]);
-        // It was not asleep, so nothing woke it.
+        // The task was awake, so no interrupt woke it.
         let awake = Activation {
             switch_mono_ns: None,
             ..unseen
@@ -234,7 +237,7 @@ mod tests {
         assert_eq!(stolen_ns(&slot, &awake, Some(160)), [0, 50, 0, 0, 10]);
     }
 
-    /// The slot as the tests of the tracer's handlers leave it.
+    /// The values of the slot are those that the tests of the tracer's handlers produce.
     #[test]
     fn a_timer_armed_late_parts_the_steal_before_it_from_that_after() {
         let slot = TimerSlot::default();

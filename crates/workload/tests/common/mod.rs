@@ -1,4 +1,4 @@
-//! Helpers of the workloads' tests.
+//! Helper functions of the workload tests.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use vmnoise_events::{Event, Gap};
 use vmnoise_workload::{RunningWorkload, thread};
 
-/// Returns every gap since the last call.
+/// Returns every gap since the last call of this function.
 pub fn gaps(workload: &mut dyn RunningWorkload) -> Vec<Gap> {
     let mut gaps = Vec::new();
     workload.drain(&mut |event| match event {
@@ -16,14 +16,14 @@ pub fn gaps(workload: &mut dyn RunningWorkload) -> Vec<Gap> {
     gaps
 }
 
-/// A thread that burns one CPU until it is dropped.
+/// A thread that keeps one CPU busy until this value is dropped.
 pub struct BusyThread {
     stop: Arc<AtomicBool>,
     thread: Option<std::thread::JoinHandle<()>>,
 }
 
 impl BusyThread {
-    /// Starts to burn this CPU.
+    /// Starts a thread that keeps this CPU busy.
     pub fn on(cpu: u32) -> BusyThread {
         let stop = Arc::new(AtomicBool::new(false));
         let thread = std::thread::spawn({
@@ -46,7 +46,7 @@ impl Drop for BusyThread {
     fn drop(&mut self) {
         self.stop.store(true, Ordering::Relaxed);
         if let Some(thread) = self.thread.take() {
-            // It has nothing to report.
+            // The thread has no result.
             let _ = thread.join();
         }
     }

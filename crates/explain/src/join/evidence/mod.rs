@@ -1,5 +1,4 @@
-//! Evidence that a vCPU is a CPU of the guest: whether the exits of the vCPU lie in the gaps of the
-//! CPU.
+//! Evidence that a vCPU is a CPU of the guest: the exits of the vCPU lie in the gaps of the CPU.
 
 use super::crossing::Crossing;
 use super::elsewhere::Rivals;
@@ -9,31 +8,35 @@ use super::shifted::{self, Looks, Overlaid};
 use super::slack::{Room, Slack, Test, apart, rooms};
 use super::trial::{Span, Trial};
 
-/// Maximum probability of chance at which an exit is evidence: if gaps may be lost, and if not.
+/// Maximum probability of chance up to which an exit is tested. The first value holds if gaps may
+/// be lost, the second if no gaps can be lost.
 const LIKELY: (f64, f64) = (0.5, 0.99);
-/// If gaps were lost, one exit in this number may lie in a gap that is not its own.
+/// Divisor of the number of exits in gaps. If gaps were lost, this part of the exits may lie in a
+/// gap that another event caused.
 const STRAY_PART: usize = 20;
 
 /// Evidence from the exits of one vCPU, compared with the gaps of one CPU of the guest.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Evidence {
-    /// Number of tests: gaps, and times between two gaps, that contain exits which had to be
-    /// observed. For periodic tasks, the gaps are between instants at which they ran.
+    /// Number of tests: gaps, and times between two gaps, that contain exits which the guest had to
+    /// observe. For periodic tasks, a gap is the time between two instants at which a task ran.
     pub(super) tested: u64,
-    /// Number of tests that are gaps.
+    /// Number of tests whose exits lie in a gap.
     pub(super) inside: u64,
-    /// Number of these gaps in which the guest ran at an instant at which, by the recorded clock,
-    /// its vCPU was out of the guest.
+    /// Number of tested gaps that contradict the recorded clock: the guest ran at an instant at
+    /// which, by this clock, its vCPU was in an exit.
     pub(super) contradicted: u64,
     /// Mean probability that an exit lies in a gap by chance.
     pub(super) chance: f64,
-    /// Shift of the exits to earlier and later times at which no more of them contradict the clock.
+    /// Largest shifts of the exits to earlier and to later times at which no more exits contradict
+    /// the clock than without a shift. `None` without tests.
     pub(super) slack_ns: Option<(i64, i64)>,
     /// Odds against chance, in decades, if all tests are independent.
     pub(super) decades: f64,
-    /// Evidence of the failures alone, in decades; 0 while they are tolerable.
+    /// Evidence of the failed tests alone, in decades; 0 up to a tolerable rate of failures,
+    /// negative above.
     pub(super) misfit: f64,
-    /// Results of the same tests with other clocks; `None` if no other clock could be tried.
+    /// Comparison of the recorded clock with other clocks; `None` if no other clock was compared.
     pub(super) rivals: Option<Rivals>,
     /// Frequency of the guest's counter, in Hz.
     pub(super) tsc_hz: u64,
@@ -51,26 +54,27 @@ impl Evidence {
 /// Minimum number of gaps with which each exit is compared: its own, the adjacent ones, and one
 /// more.
 const OWN: usize = 4;
-/// Multiple of the slack's width. A clock that is off by no more than this does not count as
-/// another clock.
+/// Factor on the width of the slack. A clock that is off by no more than the product does not count
+/// as another clock.
 const NEAR: i64 = 2;
 
 /// Conditions of a test.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Rules {
-    /// Minimum length of an exit.
+    /// Minimum length of an exit, in nanoseconds.
     pub(super) threshold_ns: u64,
-    /// Error bound of the readings of either side's clocks.
+    /// Error bound of the clock readings of both sides, in nanoseconds.
     pub(super) margin_ns: u64,
     /// Whether gaps may be lost. If so, the failure rate of the same machine does not depend on
     /// chance; if not, it is proportional to the probability that a test fails by chance.
     pub(super) loses_gaps: bool,
-    /// Whether the error of the clock is computed.
+    /// Whether to compute the possible error of the clock.
     pub(super) bounds: bool,
 }
 
-/// Compares exits (start and end on the host's CLOCK_MONOTONIC, sorted) with gaps. A workload that
-/// polls observes every exit of at least the threshold, and reads its clock only outside of exits.
+/// Compares exits with gaps. `exits` are start and end in nanoseconds of the host's
+/// CLOCK_MONOTONIC, sorted. A polling workload observes every exit of at least the threshold, and
+/// reads its clock only outside of exits.
 pub(super) fn examine(
     exits: impl Iterator<Item = (u64, u64)>,
     crossing: &Crossing<'_>,
@@ -112,8 +116,9 @@ pub(super) fn examine(
     tests
 }
 
-/// Mean number of exits compared with each instant at which the guest ran; later exits are not
-/// tested. A gap holds only a few of both, unless the recordings are forged.
+/// Mean number of exits that are compared with each instant at which the guest ran. Exits beyond
+/// this limit are not tested. Only in forged recordings does a gap contain many exits and many
+/// instants.
 const EXITS_AT_ONCE: usize = 16;
 
 /// All tests of a pair.
@@ -121,22 +126,25 @@ const EXITS_AT_ONCE: usize = 16;
 pub(super) struct Tests {
     pub(super) all: Vec<Trial>,
     pub(super) margin_tsc: u64,
-    /// Error bound of a time of the guest's CLOCK_MONOTONIC on its counter.
+    /// Error bound of a time of the guest's CLOCK_MONOTONIC that is converted to its counter, in
+    /// cycles.
     dated_tsc: u64,
     stray: f64,
-    /// Number of instants in gaps that exits may still be compared with.
+    /// Number of comparisons between an exit and an instant in a gap that are still allowed.
     looks_left: usize,
     rules: Rules,
     exits: u64,
     chances: f64,
-    /// All tested exits.
+    /// Start and end of all tested exits.
     spans: Vec<Span>,
-    /// The last time between gaps that contained an exit, and its index in `all`.
+    /// Latest time between gaps that contained an exit: the index of the next gap, and the index in
+    /// `all`.
     between: Option<(usize, usize)>,
-    /// The gap that contained the last exit, and its index in `all`.
+    /// Latest gap that contained an exit: the index of the gap, and the index in `all`.
     gap: Option<(usize, usize)>,
     slack: Slack,
-    /// `slack`, with the instants inside of gaps at which the vCPU was in its guest.
+    /// Like `slack`, but also limited by the instants inside of gaps at which the vCPU ran its
+    /// guest.
     inner: Slack,
 }
 
@@ -177,7 +185,8 @@ impl Tests {
         }
     }
 
-    /// Notes how far the clock can be off before this exit leaves its gap, or its part of the gap.
+    /// Adds the shifts at which this exit stays in its gap to `slack`. Adds the shifts at which the
+    /// exit also contains no instant of the guest to `inner`.
     fn bound(&mut self, holes: &Holes<'_>, exit: Span, number: usize) {
         let (from, to) = holes.gap(number);
         let earliest = from.wrapping_sub(exit.0).cast_signed();
@@ -193,7 +202,8 @@ impl Tests {
         self.inner.add(Test::Gap(number), inner);
     }
 
-    /// Returns the error bound of an instant at which the guest ran, relative to an exit.
+    /// Returns the error bound of an instant at which the guest ran, relative to an exit, in
+    /// cycles.
     pub(super) fn ran_margin_tsc(&self) -> u64 {
         self.margin_tsc.saturating_add(self.dated_tsc)
     }
@@ -225,9 +235,9 @@ impl Tests {
         Stakes::new(f64::from(reported.chance), self.stray(reported))
     }
 
-    /// Returns how far the clock can be off within `open`, if `lost` tests more may be contradicted
-    /// than by the recorded clock. An exit may lie in a gap next to its own. Returns all of `open`
-    /// if the search would visit more than `room` gaps and instants.
+    /// Returns the smallest and the largest error of the clock within `open`. Up to `lost` more
+    /// tests may be contradicted than by the recorded clock. An exit may lie in a gap next to its
+    /// own. Returns all of `open` if the search would visit more than `room` gaps and instants.
     fn reach(&self, holes: &Holes<'_>, open: Room, lost: usize, room: usize) -> Option<Room> {
         let margin = self.ran_margin_tsc();
         let reach = open.0.unsigned_abs().max(open.1.unsigned_abs());
@@ -253,8 +263,8 @@ impl Tests {
     }
 
     /// Returns the evidence, including a comparison with other offsets within the limits of
-    /// `looks`. A shift is as good as none if no more exits contradict it; if gaps were lost, some
-    /// exits lie in the gaps of others.
+    /// `looks`. A shift is as good as no shift if no more exits contradict it. If gaps were lost,
+    /// some exits lie in gaps of other exits.
     pub(super) fn summarize(mut self, holes: &Holes<'_>, tsc_hz: u64, looks: Looks) -> Evidence {
         let (tested, inside) = (self.all.len(), self.slack.gaps());
         let outside = tested - inside;
@@ -265,9 +275,9 @@ impl Tests {
         let contradicted = self.inner.against();
         let strays = self.all.iter().map(|reported| self.stray(reported)).sum();
         let margin = self.margin_tsc.min(i64::MAX as u64).cast_signed();
-        // Offsets at which half of the gaps still contain their own exits, or that are hardly
-        // larger than the width of the slack. Such an offset is no other clock; the error bound
-        // covers it.
+        // Offsets at which half of the gaps still contain their own exits, or offsets that are
+        // hardly larger than the width of the slack. The error bound covers these offsets, so none
+        // of them counts as another clock.
         let half = self.slack.reach(inside / 2).unwrap_or((0, 0));
         let near = self.inner.reach(lost + outside).map_or(0, |(low, high)| {
             high.saturating_sub(low).saturating_mul(NEAR)
@@ -308,7 +318,7 @@ fn cycles(ns: u64, tsc_hz: u64) -> u64 {
     u64::try_from(cycles).unwrap_or(u64::MAX)
 }
 
-/// Converts cycles to nanoseconds, rounded down or up.
+/// Converts cycles to whole nanoseconds, rounded up if `up` is true, and otherwise down.
 fn whole_ns(cycles: i64, tsc_hz: u64, up: bool) -> i64 {
     let (cycles, tsc_hz) = (i128::from(cycles) * 1_000_000_000, i128::from(tsc_hz));
     let rounded = cycles.div_euclid(tsc_hz) + i128::from(up && cycles % tsc_hz != 0);

@@ -1,4 +1,4 @@
-//! Tests how far a clock can be off, if an exact answer would take too long.
+//! Tests the bound of the clock error if an exact answer would take too long.
 
 use std::time::Instant;
 
@@ -14,12 +14,12 @@ const LOOKS: Looks = Looks {
     aim: 1 << 20,
     most: 1 << 20,
 };
-/// Error of the recorded clock.
+/// Error of the recorded clock, in nanoseconds.
 const OFF: u64 = 30 * MS;
 
 /// Returns a gap of 100 ms with an exit of 20 ms in its middle, and `count` short gaps. Each short
-/// gap lies at random in 100 us and is almost filled by an exit. A clock that is off places the
-/// exits later by `off`.
+/// gap lies at a random place in its 100 us, and an exit almost fills it. All exits are placed
+/// later by `off`, the error of the clock.
 fn observed(count: u64, off: u64) -> (ObservedCpu, Vec<Span>) {
     let mut observed = ObservedCpu::default();
     observed.gaps = vec![(1_000 * MS, 1_100 * MS)];
@@ -66,7 +66,8 @@ fn a_hundred_thousand_exits_by_a_wrong_clock_are_refused_and_soon() {
         PairingVerdict::Refused
     );
     assert_eq!(PairingVerdict::of(evidence.misfit), PairingVerdict::Refused);
-    // Offsets that are not visited may hold, so the bound includes them.
+    // The search does not visit every offset. An unvisited offset may be right, so the bound
+    // includes it.
     assert!(evidence.widest_slack_ns() >= Some(OFF), "{evidence:?}");
 }
 
@@ -78,7 +79,7 @@ fn what_would_take_too_long_to_look_at_is_left_open() {
     let open = (-20 * MS.cast_signed(), 20 * MS.cast_signed());
     let looks = |exit: &Span| holes.places_near(*exit, 20 * MS).len();
     let all = exits.iter().map(looks).sum();
-    // Exact to the ns, because each exit has 1 us on either side.
+    // The result is exact to the nanosecond, because each exit has 1 us of room on either side.
     let reported = (-US.cast_signed(), US.cast_signed());
     assert_eq!(tests.reach(&holes, open, 0, all), Some(reported));
     assert_eq!(tests.reach(&holes, open, 0, all - 1), Some(open));

@@ -20,57 +20,59 @@ use super::reported::{ReportedVcpu, ReportedVcpus};
 use super::rivals::{Rivals, Score};
 use super::shifted::Looks;
 
-/// Maximum number of gaps, and of exits, kept as evidence; later ones are not tested. Each takes 64
-/// MB. While VMs that may be proven are tried, each tested exit takes some hundred bytes more.
-/// Apart from this, memory grows only with the anchors, 50 per second.
+/// Maximum number of gaps kept as evidence, and maximum number of exits. Later gaps and exits are
+/// not tested. The gaps take 64 MB, and so do the exits. While VMs that may be proven are tested,
+/// each tested exit takes some hundred bytes more. All other memory grows only with the anchors, 50
+/// per second.
 const KEPT: usize = 4 << 20;
-/// Number of consecutive exits to take, if not all are taken.
+/// Number of consecutive exits that a sample takes together.
 const ROW: usize = 64;
-/// Number of exits that are compared with all CPUs of the guest, to see whether another vCPU fits
-/// as well.
+/// Number of exits, over all pairs of CPU and vCPU, that test whether another vCPU fits as well.
 const RIVALS: usize = 1 << 18;
-/// Maximum number of pairs of CPU and vCPU that are compared. A guest of 256 CPUs among 1,024 vCPUs
-/// has this many.
+/// Maximum number of pairs of CPU and vCPU that are compared. A guest of 256 CPUs on a host with
+/// 1,024 vCPUs has this many pairs.
 const PAIRS: usize = 1 << 18;
-/// Number of gaps with which tests are compared at other offsets of the clock, over all CPUs of the
-/// guest.
+/// Number of gaps that tests visit at other offsets of the clock, over all CPUs of the guest.
 const LAID: usize = 1 << 20;
-/// The same number for all vCPUs that are tried; with more than 128 vCPUs, each gets less. 1,000 of
-/// them can still compare 16 tests in a guest with 8,000 gaps per second.
+/// Maximum number of visited gaps for all vCPUs that are tested. With more than 128 vCPUs, each
+/// vCPU visits fewer gaps. A host with 1,000 vCPUs can still compare 16 tests in a guest with 8,000
+/// gaps per second.
 const LAID_IN_ALL: usize = LAID << 8;
-/// Maximum number of visits per kept gap, instant and exit, so that the time is linear in the size
-/// of the recordings. The vCPUs of two VMs always get [`LEAST_IN_ALL`] visits.
+/// Maximum number of visits per kept gap, instant and exit. This limit makes the time linear in the
+/// size of the recordings. The vCPUs of two VMs always get [`LEAST_IN_ALL`] visits.
 const LOOKS: usize = 256;
+/// Minimum of the total number of visits, however small the recordings are.
 const LEAST_IN_ALL: usize = 2 * (2 * LAID);
 
-/// Finds the vCPUs that are a guest's CPUs. Takes every event of both recordings once; the order of
-/// the two sides does not matter.
+/// Finds the vCPUs that are a guest's CPUs. Takes every event of both recordings once. The events
+/// of the guest may come before or after those of the host.
 #[derive(Debug)]
 pub struct Matcher {
     guest_facts: RunFacts,
-    /// Whether the host's recording has every exit.
+    /// Whether the host's recording contains every exit.
     reports_all: bool,
     only: Option<String>,
     guest: ClockEpochs,
     host: ClockEpochs,
     host_until_ns: u64,
     observed: BTreeMap<u32, ObservedCpu>,
-    /// Times at which periodic tasks ran, or a polling guest had an interrupt, on the guest's
-    /// CLOCK_MONOTONIC in nanoseconds.
+    /// Times at which periodic tasks ran, or at which a polling guest started or ended an
+    /// interrupt. Times are nanoseconds of the guest's CLOCK_MONOTONIC.
     ran: BTreeMap<u32, Vec<u64>>,
-    /// Number of further interrupts that may be kept.
+    /// Number of times of interrupts that may still be kept.
     interrupts_left: usize,
-    /// Number of further gaps or instants that may be kept; `away_left` is the number of exits.
+    /// Number of gaps, or of times at which tasks ran, that may still be kept.
     gaps_left: usize,
-    /// Number of the guest's gaps that were reported.
+    /// Number of the guest's gaps that were kept.
     gaps: u64,
-    /// Number of gaps lost in the mailbox, and of events lost in the recording.
+    /// Number of gaps lost in the mailbox, and number of events lost in the recording.
     lost_gaps: (u64, u64),
     reported: ReportedVcpus,
+    /// Number of exits that may still be kept.
     away_left: usize,
 }
 
-/// A vCPU as a CPU of the guest, with its exits compared with that CPU's gaps.
+/// A vCPU as a CPU of the guest, with the tests of its exits in that CPU's gaps.
 #[derive(Debug)]
 struct Examined<'a> {
     cpu: u32,
@@ -81,10 +83,9 @@ struct Examined<'a> {
 }
 
 impl Matcher {
-    /// Creates a matcher from the facts before the first event of either recording.
+    /// Creates a matcher from the facts before the first event of each recording.
     ///
-    /// # Errors
-    /// If the two, in this order, cannot be of a guest and its host.
+    /// # Errors If the recordings, in this order, cannot be of a guest and its host.
     pub fn new(guest: &RunFacts, host: &RunFacts) -> Result<Matcher, JoinError> {
         match (guest.workload, host.workload) {
             (MeasuringCommand::Exits, MeasuringCommand::Exits) => return Err(JoinError::NoGuest),
@@ -116,7 +117,7 @@ impl Matcher {
         })
     }
 
-    /// Considers only the VM with this name, or whose VMM has this process id.
+    /// Limits the search to the VM with this name, or with a VMM of this process id.
     #[must_use]
     pub fn only(self, vm: &str) -> Matcher {
         Matcher {
@@ -148,7 +149,7 @@ impl Matcher {
                 ran.extend(instants);
                 self.interrupts_left -= ran.len() - before;
             }
-            // Records that the recording lacks may have been gaps.
+            // Any lost record may have been a gap.
             Event::Loss(loss) => match loss.kind {
                 LossKind::MailboxFull => self.lost_gaps.0 = loss.count,
                 LossKind::Unrecorded => self.lost_gaps.1 = loss.count,
@@ -247,7 +248,7 @@ impl Matcher {
         Pairs::of(judged, host, host_until_ns, guest, &facts)
     }
 
-    /// Returns the score of each vCPU for each CPU.
+    /// Returns the scores of all vCPUs for each CPU of the guest.
     fn rivals(&self, holes: &BTreeMap<u32, Holes<'_>>) -> BTreeMap<u32, Rivals> {
         let vcpus: Vec<VcpuId> = self.reported.iter().map(|(vcpu, _)| vcpu.id).collect();
         if vcpus.len() < 2 {
@@ -277,8 +278,8 @@ impl Matcher {
         })
     }
 
-    /// Returns the evidence for the vCPUs of each VM. VMs that may be proven get their own limit of
-    /// visits, because the number of other VMs is unlimited.
+    /// Returns the evidence for the vCPUs of each VM. VMs that may be proven get a limit of visits
+    /// of their own, because the number of other VMs is unlimited.
     fn try_all(
         &self,
         candidates: Vec<Candidate>,
@@ -304,7 +305,7 @@ impl Matcher {
         hopeful.chain(others).collect()
     }
 
-    /// Returns the number of visits for each of `tries` vCPUs.
+    /// Returns the limits on visits for each of `tries` vCPUs.
     fn looks(&self, tries: usize) -> Looks {
         let left = self.gaps_left + self.interrupts_left + self.away_left;
         let in_all = (LOOKS * (3 * KEPT - left)).clamp(LEAST_IN_ALL, LAID_IN_ALL);
@@ -346,7 +347,7 @@ impl Matcher {
         let crossing = self.crossing(&clock);
         let span_tsc = self.observed.get(&cpu)?.span()?;
         let mut evidence = (pair.tests).summarize(pair.holes, self.guest.tsc_hz(), looks);
-        // Both read the counter of one machine, so no other clock is possible.
+        // Both recordings read the counter of one machine, so no other clock is possible.
         if self.guest_facts.workload == MeasuringCommand::Microvm && is_one(&self.host, &self.guest)
         {
             evidence.rivals = None;
@@ -370,7 +371,7 @@ impl Matcher {
         bounds: bool,
     ) -> Tests {
         let is_timer = self.guest_facts.workload == MeasuringCommand::Timerlat;
-        // A task reports times of CLOCK_MONOTONIC.
+        // A periodic task reports times of CLOCK_MONOTONIC.
         let reported_ns = match is_timer {
             true => self.guest.bound_ns(),
             false => self.guest.offset_bound_ns(),

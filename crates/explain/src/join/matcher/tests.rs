@@ -13,8 +13,8 @@ fn facts(workload: MeasuringCommand) -> RunFacts {
     facts
 }
 
-/// Returns a matcher of gaps and exits that agree and recur each 1000 ns; `gaps` and `exits` of
-/// them may be kept.
+/// Returns a matcher with gaps and exits that agree and recur every 1000 ns. The matcher keeps at
+/// most `gaps` gaps and `exits` exits.
 fn recurring(gaps: usize, exits: usize) -> Matcher {
     let mut matcher = Matcher::new(
         &facts(MeasuringCommand::Osnoise),
@@ -90,7 +90,8 @@ fn recurring(gaps: usize, exits: usize) -> Matcher {
 }
 
 fn tested(gaps: usize, exits: usize) -> u64 {
-    // All of it recurs each 1000 ns, so nothing is proven; the error says what was tested.
+    // Gaps and exits recur every 1000 ns, so nothing is proven. The error contains the number of
+    // tests.
     let Err(JoinError::Unpaired(unpaired)) = recurring(gaps, exits).finish() else {
         panic!("a clock that is off by a period fits as well");
     };
@@ -115,7 +116,7 @@ fn what_is_not_kept_is_not_tested() {
 fn all_vcpus_together_look_in_proportion_to_what_is_kept() {
     let mut matcher = recurring(KEPT, KEPT);
     let most = |matcher: &Matcher, tries| matcher.looks(tries).most;
-    // The maximum, if only a few are tried.
+    // Few vCPUs get the maximum for one vCPU.
     assert_eq!(most(&matcher, 1), 2 * LAID);
     assert_eq!(most(&matcher, 1_000), LEAST_IN_ALL / 1_000);
     for kept in [50_000, 200_000] {

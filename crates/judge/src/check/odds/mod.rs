@@ -1,15 +1,16 @@
-//! Certainty of a percentile or a rate.
+//! Statistical certainty of a percentile or a rate.
 //!
-//! A limit for p99.9 holds if at most one value in a thousand is above it. The values of a run that
-//! are above it give bounds for the part of all values that ever will be: those of Clopper and
-//! Pearson (Biometrika 26, 1934).
+//! A limit for p99.9 holds if at most one value in a thousand is above the limit. The number of
+//! values above the limit in a run gives bounds for the part of all future values above the limit.
+//! These are the bounds of Clopper and Pearson (Biometrika 26, 1934).
 //!
-//! Consecutive values are alike: a noisy second causes many long gaps, but is evidence of only one
-//! noisy second. So values count for fewer if their number varies more between windows than that of
-//! independent values would (the design effect: Kish, Survey Sampling, 1965). They count for even
-//! fewer if there are few windows (Korn and Graubard, Survey Methodology 24, 1998).
+//! Consecutive values depend on each other: a noisy second causes many long gaps, but is evidence
+//! of only one noisy second. The design effect (Kish, Survey Sampling, 1965) corrects this. The
+//! design effect is the variance of the number of high values per window, divided by the variance
+//! for independent values. The number of values is divided by the design effect. With few windows,
+//! the number is reduced further (Korn and Graubard, Survey Methodology 24, 1998).
 //!
-//! The design effect does not cover bursts that a run did not meet ([`Bursts`]).
+//! The design effect does not cover bursts that do not occur in the run ([`Bursts`]).
 
 mod bursts;
 
@@ -24,23 +25,25 @@ pub(crate) use bursts::{Bursts, ENOUGH_WINDOWS, LONGEST_NS};
 const POWER: f64 = 0.93;
 /// Variance above which a binomial distribution is treated as a normal one.
 const MANY: f64 = 10_000.0;
-/// Number of levels at which the likeness of high values is measured. One value in ten, one in a
-/// hundred, and [`HIGHEST`] values of the run exceed them.
+/// Number of levels at which the dependence of high values is measured. One value in ten, one value
+/// in a hundred, and [`HIGHEST`] values of the run exceed a level.
 const LEVELS: usize = 3;
 const ONE_IN: [f64; LEVELS - 1] = [10.0, 100.0];
-/// Number of values of the run above the highest level.
+/// Number of values of the run that are above the highest level.
 const HIGHEST: f64 = 50.0;
 
-/// Counts of one window of a run.
+/// Number of values in one window of a run, in total and above each level.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Seen {
-    /// Number of values.
+    /// Number of all values.
     pub(crate) count: u64,
-    /// Number of values above each level, or above the limit if that is lower.
+    /// Number of values above each level. If the limit is lower than a level, the limit replaces
+    /// the level.
     high: [u64; LEVELS],
 }
 
-/// Returns the counts of each window, from its lengths and its number of values above the limit.
+/// Returns the counts of each window. `windows` has the lengths of each window and its number of
+/// values above the limit.
 pub(crate) fn seen<'a>(
     whole: &Lengths,
     windows: impl Iterator<Item = (&'a Lengths, u64)>,
@@ -69,29 +72,29 @@ pub(crate) enum Decision {
     Kept,
     /// More values are above the limit than allowed.
     Broken,
-    /// Both are possible.
+    /// The run does not decide.
     Open,
-    /// No more values are above the limit than allowed, but the run may have missed bursts of them.
+    /// No more values are above the limit than allowed, but the run may have missed bursts.
     Unmet,
 }
 
-/// Counts of a run, in numbers of independent values.
+/// Counts of a run, in independent values.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Odds {
     count: f64,
     above: f64,
     lost: f64,
-    /// Number of values of the run that count as one independent value.
+    /// Number of values of the run that are equivalent to one independent value.
     alike: f64,
     risk: f64,
-    /// Bursts; `None` if the windows are not windows of time.
+    /// Bursts of values above the limit; `None` if the windows do not cut the run by time.
     bursts: Option<Bursts>,
 }
 
 impl Odds {
-    /// Computes the odds of a run with `count` values. `above` of them are above the limit, and any
-    /// of the `lost` values may be. The risk is the probability of a wrong decision. `None` for
-    /// fewer than two windows.
+    /// Computes the odds of a run with `count` values, of which `above` are above the limit. Each
+    /// of the `lost` values may also be above the limit. `risk` is the highest probability of a
+    /// wrong decision. `None` for fewer than two windows.
     pub(crate) fn new(
         count: u64,
         above: u64,
@@ -102,7 +105,7 @@ impl Odds {
         let freedom = windows.len().checked_sub(2)? as f64 + 1.0;
         let alike = (0..LEVELS).map(|level| stray(windows, level));
         let alike = alike.fold(1.0, f64::max);
-        // A design effect from few windows is uncertain, so the bounds become wider.
+        // A design effect from few windows is uncertain, so the bounds are made wider.
         let of_few = quantile(StudentsT::new(0.0, 1.0, freedom).ok()?, risk);
         let of_many = quantile(Normal::standard(), risk);
         let alike = alike * (of_few / of_many).powi(2);
@@ -116,13 +119,14 @@ impl Odds {
         })
     }
 
-    /// Adds the bursts that the run met.
+    /// Sets the bursts of the run.
     pub(crate) fn with_bursts(self, bursts: Bursts) -> Odds {
         let bursts = Some(bursts);
         Odds { bursts, ..self }
     }
 
-    /// Whether enough windows have values above the limit to show how such values come.
+    /// Returns whether enough windows have values above the limit to show how often long values
+    /// occur.
     pub(crate) fn has_met_bursts(&self) -> bool {
         self.bursts.is_none_or(|it| it.are_met())
     }
@@ -132,7 +136,7 @@ impl Odds {
         self.bursts.map_or(0, |it| it.windows)
     }
 
-    /// Decides whether at most this part of all values (0 to 1) is above the limit.
+    /// Decides whether at most `part` (0 to 1) of all values is above the limit.
     pub(crate) fn decide(&self, part: f64) -> Decision {
         let (above, below) = (self.above + self.lost, self.count - self.above);
         if is_excluded(above, below, part, self.risk) {
@@ -158,10 +162,10 @@ impl Odds {
         }
     }
 
-    /// Returns the number of values to ask for: twice as many most likely decide, as far as this
-    /// run shows.
+    /// Returns the recommended number of values. A similar run with twice this number most likely
+    /// decides.
     pub(crate) fn count_to_ask_for(&self, part: f64) -> f64 {
-        // The true part lies this near to `part`, most likely (by Jeffreys' prior).
+        // The true part most likely differs from `part` by at least `nearest` (by Jeffreys' prior).
         let (a, b) = (self.above + 0.5, self.count - self.above + 0.5);
         let at_most = |it: f64| beta_reg(a, b, it.clamp(0.0, 1.0));
         let is_farther = |by: f64| at_most(part - by) + 1.0 - at_most(part + by) >= POWER;
@@ -175,7 +179,7 @@ impl Odds {
             }) = middle;
         }
         let told = [part - nearest, part + nearest].map(|it| self.tells(part, it.clamp(0.0, 1.0)));
-        // With fewer values nothing is certain, even if none is above the limit.
+        // A run with fewer values decides nothing, even if none of them is above the limit.
         let least = self.risk.ln() / (-part).ln_1p();
         let count = self.alike * (told[0].max(told[1]) / 2.0).max(least);
         let of_bursts = self.bursts.filter(|it| !it.are_known(self.risk));
@@ -183,7 +187,7 @@ impl Odds {
         count.max(times * self.alike * self.count)
     }
 
-    /// Returns the number of values that distinguish one part from another, most likely (normal
+    /// Returns the number of values that most likely distinguishes `part` from `other` (normal
     /// approximation).
     fn tells(&self, part: f64, other: f64) -> f64 {
         let spread = |it: f64| (it * (1.0 - it)).sqrt();
@@ -193,8 +197,8 @@ impl Odds {
     }
 }
 
-/// Whether so few values above the limit would hardly ever occur if this part of all values, or
-/// more, were above it.
+/// Returns whether so few values above the limit are improbable if at least `part` (0 to 1) of all
+/// values is above it.
 fn is_excluded(above: f64, below: f64, part: f64, risk: f64) -> bool {
     let count = above + below;
     match spread_of_many(count, part) {
@@ -203,28 +207,28 @@ fn is_excluded(above: f64, below: f64, part: f64, risk: f64) -> bool {
     }
 }
 
-/// Returns the standard deviation of the number of values above the limit; `None` if there are too
-/// few values for the normal distribution. For many values the continued fraction of the incomplete
-/// beta function does not converge.
+/// Returns the standard deviation of the number of values above the limit. `None` if there are too
+/// few values for the normal distribution. With many values, the continued fraction of the
+/// incomplete beta function does not converge, so the normal distribution is used.
 fn spread_of_many(count: f64, part: f64) -> Option<f64> {
     let variance = part * (1.0 - part) * count;
     (variance > MANY).then(|| variance.sqrt())
 }
 
-/// Returns the value that a part `risk` of this distribution exceeds.
+/// Returns the value that this distribution exceeds with the probability `risk`.
 fn quantile(of: impl ContinuousCDF<f64, f64>, risk: f64) -> f64 {
     of.inverse_cdf(1.0 - risk)
 }
 
-/// Returns the factor by which the number of values above a level varies more between windows than
-/// that of independent values would.
+/// Returns the design effect at a level: the variance of the window counts divided by the variance
+/// for independent values.
 fn stray(windows: &[Seen], level: usize) -> f64 {
     let sum =
         |of: fn(&Seen, usize) -> u64| windows.iter().map(|it| of(it, level)).sum::<u64>() as f64;
     let (count, high) = (sum(|it, _| it.count), sum(|it, level| it.high[level]));
     let part = high / count;
     let by_chance = high * (1.0 - part);
-    // If no values or all values are above the level, nothing varies.
+    // If no value or every value is above the level, the counts do not vary.
     if by_chance <= 0.0 || by_chance.is_nan() {
         return 1.0;
     }

@@ -1,15 +1,15 @@
-//! Simulated runs with known distributions: how often a decision is wrong, and how often there is
-//! none.
+//! Simulates runs with known distributions. Counts how many decisions are wrong, and how many runs
+//! decide nothing.
 
 use super::*;
 
-/// Risk of each decision.
+/// Highest probability of a wrong decision.
 const RISK: f64 = 0.01;
 const RUNS: usize = 10_000;
 const WINDOWS: u64 = 40;
 const SEED: u64 = 18;
 
-/// Random numbers (splitmix64).
+/// Generator of random numbers (splitmix64).
 struct Numbers(u64);
 
 impl Numbers {
@@ -26,7 +26,7 @@ impl Numbers {
         all[(self.next() * all.len() as f64) as usize]
     }
 
-    /// Returns a number between two others; each decade is equally likely.
+    /// Returns a number between `low` and `high`. Its logarithm is uniformly distributed.
     fn between(&mut self, low: f64, high: f64) -> f64 {
         low * (high / low).powf(self.next())
     }
@@ -35,8 +35,8 @@ impl Numbers {
         (-2.0 * self.next().ln()).sqrt() * (std::f64::consts::TAU * self.next()).cos()
     }
 
-    /// Draws from the binomial distribution: by waiting times, or for large numbers by the normal
-    /// distribution.
+    /// Draws from the binomial distribution. Uses waiting times if the mean is small, and the
+    /// normal distribution otherwise.
     fn binomial(&mut self, of: f64, probability: f64) -> f64 {
         let mean = of * probability;
         if mean > 100.0 {
@@ -53,12 +53,14 @@ impl Numbers {
         }
     }
 
-    /// Returns the number of values that this number of noisy moments makes.
+    /// Returns the number of values that this number of noisy moments produces. `alike` is the
+    /// average number per moment.
     fn values_of(&mut self, moments: f64, alike: f64) -> f64 {
         if alike <= 1.0 {
             return moments;
         }
-        // Each moment makes an exponentially distributed number: mean and deviation are equal.
+        // Each moment produces an exponentially distributed number, whose mean equals its standard
+        // deviation.
         let rest = alike - 1.0;
         let more = match moments < 100.0 {
             true => (0..moments as u64).map(|_| -self.next().ln() * rest).sum(),
@@ -68,11 +70,12 @@ impl Numbers {
     }
 }
 
-/// Length of the value at a rank, which is the part of all values that are shorter.
+/// Function that returns the length, in nanoseconds, of the value at a rank. The rank is the part
+/// of all values (0 to 1) that are shorter.
 type Distribution = fn(f64) -> f64;
 
-/// Lengths in nanoseconds: exponential, Pareto, uniform, and two kinds of gaps of which one is rare
-/// and long.
+/// Distributions: exponential, Pareto, uniform, and a mixture of frequent short gaps and rare long
+/// gaps.
 const DISTRIBUTIONS: [Distribution; 4] = [
     |rank| 2_000.0 - 3_000.0 * (-rank).ln_1p(),
     |rank| 1_000.0 * (1.0 - rank).powf(-0.7),
@@ -86,15 +89,15 @@ const DISTRIBUTIONS: [Distribution; 4] = [
     },
 ];
 
-/// Simulated machine.
+/// Simulated machine with a known part of values above the limit.
 #[derive(Debug, Clone, Copy)]
 struct World {
     length_of: Distribution,
     /// Average number of consecutive values that are equal.
     alike: f64,
-    /// Part of all values that may be above the limit.
+    /// Part of all values (0 to 1) that may be above the limit.
     part: f64,
-    /// Part of all values that is above the limit.
+    /// Part of all values that really is above the limit.
     true_part: f64,
 }
 
@@ -105,12 +108,13 @@ impl World {
             length_of: numbers.one_of(&DISTRIBUTIONS),
             alike: numbers.one_of(&[1.0, 1.0, 5.0, 30.0]),
             part,
-            // Machines at the limit are included: there a wrong decision is most likely.
+            // Machines exactly at the limit are included, because a wrong decision is most likely
+            // there.
             true_part: part * numbers.one_of(&[0.05, 0.3, 0.7, 1.0, 1.001, 1.5, 3.0, 9.0]),
         }
     }
 
-    /// Simulates a run, and draws each of its values.
+    /// Simulates a run by drawing each of its values.
     fn run(&self, numbers: &mut Numbers, values: u64) -> Odds {
         let limit_ns = (self.length_of)(1.0 - self.true_part);
         let mut whole = Lengths::default();
@@ -136,11 +140,11 @@ impl World {
         Odds::new(whole.count(), above, 0, &seen, RISK).unwrap()
     }
 
-    /// Simulates a run of any length, and draws only values that count. A decision knows a value
-    /// only by its rank.
+    /// Simulates a run of any length by drawing only the number of values above each level. A
+    /// decision uses only the ranks of values, so their lengths are not needed.
     fn long_run(&self, numbers: &mut Numbers, values: f64) -> Odds {
         let moments = values / WINDOWS as f64 / self.alike;
-        // The lowest level comes first. Each level contains those above it.
+        // The lowest level is first. Values above a level are also above all levels before it.
         let mut levels =
             [1.0 / ONE_IN[0], 1.0 / ONE_IN[1], HIGHEST / values].map(|it| it.max(self.true_part));
         levels.sort_by(|one, other| other.total_cmp(one));
@@ -156,7 +160,7 @@ impl World {
                     of_all = level;
                     *kept = of;
                 }
-                // Moments between two levels make values of their own.
+                // Moments whose values lie between two levels are counted separately.
                 let mut sum = 0.0;
                 let mut high = [0; LEVELS];
                 let mut above = 0;
@@ -180,7 +184,7 @@ impl World {
     }
 }
 
-/// Numbers of decisions.
+/// Numbers of simulated decisions.
 #[derive(Debug, Default)]
 struct Tally {
     kept_falsely: usize,
@@ -209,7 +213,7 @@ fn one_decision_in_a_hundred_is_wrong_at_most_and_a_run_of_twice_what_is_asked_f
         let odds = world.run(&mut numbers, values as u64);
         let decision = odds.decide(world.part);
         first.add(&world, decision);
-        // No run is long enough for a machine that is just as good as the limit.
+        // No finite run decides about a machine whose values are exactly at the limit.
         let is_at_limit = (world.true_part / world.part - 1.0).abs() < 0.01;
         if is_at_limit {
             near.add(&world, decision);
@@ -230,8 +234,9 @@ fn one_decision_in_a_hundred_is_wrong_at_most_and_a_run_of_twice_what_is_asked_f
         assert!(100 * tally.kept_falsely <= tally.all, "{tally:?}");
         assert!(100 * tally.broken_falsely <= tally.all, "{tally:?}");
     }
-    // The risk applies to each machine, and is largest for machines at the limit or hardly worse.
-    // One in a hundred of these may be wrong, plus three deviations of such a count.
+    // The risk applies to each machine, and is largest for machines at or just above the limit. One
+    // decision in a hundred may be wrong for these machines. The test allows three standard
+    // deviations more.
     for tally in [&near, &at_limit] {
         let most = tally.all as f64 * RISK;
         let most = most + 3.0 * most.sqrt();
@@ -239,25 +244,25 @@ fn one_decision_in_a_hundred_is_wrong_at_most_and_a_run_of_twice_what_is_asked_f
         assert!((tally.broken_falsely as f64) <= most, "{tally:?}");
     }
     assert!(10 * second.open <= second.all, "{second:?}");
-    // Each of the three decisions must be frequent enough for this test.
+    // The first runs must reach enough decisions of each kind for this test.
     assert!(
         first.open > RUNS / 10 && first.open < RUNS - RUNS / 5,
         "{first:?}"
     );
 }
 
-/// Simulated machine with short values, and bursts of long ones at random moments (a Poisson
-/// process).
+/// Simulated machine with short values and with bursts of long values. The bursts begin at random
+/// moments (a Poisson process).
 struct Bursty {
     /// Number of values in a burst.
     burst: f64,
-    /// Part of all values that may be above the limit.
+    /// Part of all values (0 to 1) that may be above the limit.
     part: f64,
     true_part: f64,
 }
 
 impl Bursty {
-    /// Simulates a run of this number of cells, each of which has as many values as a burst.
+    /// Simulates a run with this number of cells. Each cell has as many values as a burst.
     fn run(&self, numbers: &mut Numbers, cells: u64) -> Odds {
         let per_cell = self.burst;
         let values = cells as f64 * per_cell;
@@ -277,7 +282,7 @@ impl Bursty {
             let mut lengths = Lengths::default();
             let high: f64 = cells.iter().sum();
             let all = cells.len() as f64 * per_cell;
-            // Short values have two hundred lengths, each equally often.
+            // The short values are spread evenly over 200 lengths.
             for length in 0..200 {
                 let count = ((all - high) / 200.0).round().max(0.0) as u64;
                 lengths.record_n(1_000 + 10 * length, count);
@@ -301,7 +306,7 @@ impl Bursty {
     }
 }
 
-/// A machine that breaks its limit by bursts hardly ever passes, however short its run is.
+/// A machine that breaks its limit by bursts rarely passes, however short its run is.
 #[test]
 fn a_burst_that_was_not_met_is_not_excluded() {
     let mut numbers = Numbers(SEED);
@@ -313,7 +318,7 @@ fn a_burst_that_was_not_met_is_not_excluded() {
             part,
             true_part: part * numbers.one_of(&[1.001, 1.5, 2.0, 3.0]),
         };
-        // On average the runs have between a tenth of a burst and ten bursts.
+        // A run contains between 0.1 and 10 bursts on average.
         let cells = numbers.between(0.1, 10.0) / world.true_part;
         let odds = world.run(&mut numbers, (cells as u64).max(40));
         let decision = odds.decide(part);
@@ -333,12 +338,12 @@ fn a_burst_that_was_not_met_is_not_excluded() {
     println!(
         "{passed} passed and {unmet} unmet of {all}, {kept} of the unmet kept by twice what is asked for"
     );
-    // 1 % of 4,000 are 40, with a binomial deviation of sqrt(4,000 * 0.01 * 0.99) = 6.3; the bound
-    // is three deviations above.
+    // 1 % of 4,000 runs are 40, with a binomial standard deviation of sqrt(4,000 * 0.01 * 0.99) =
+    // 6.3. The bound is three standard deviations above 40.
     assert!(passed <= 59, "{passed} of {all}");
-    // The rule of bursts prevents them from passing.
+    // The rule about missed bursts must be the reason why these runs do not pass.
     assert!(unmet > all / 10, "{unmet} of {all}");
-    // Twice the recommended length has 9.2 cells for each bad cell that is allowed. A machine with
-    // a twentieth of the allowed bad cells has none with the probability e^-0.46, or a few.
+    // A run of twice the recommended length has 9.2 cells for each allowed bad cell. A machine with
+    // a twentieth of the allowed bad cells has none in such a run with the probability e^-0.46.
     assert!(2 * kept > unmet, "{kept} of {unmet}");
 }

@@ -1,7 +1,7 @@
-//! Two groups of runs, before and after a change: whether they differ, by a test over runs.
+//! Decides whether two groups of runs differ, before and after a change. The test uses whole runs.
 //!
-//! Each run is one number for each figure. The windows of one run do not show how alike runs are,
-//! so they are not used here.
+//! Each run gives one number for each figure. Windows of one run do not show how much runs differ
+//! from each other, so they are not used here.
 
 mod rank_sum;
 mod shift;
@@ -17,14 +17,15 @@ use super::measured::RunFigures;
 use super::ranks::holm;
 use super::verdict::figures_of;
 
-/// Highest probability that chance is taken for a difference, in any figure of a comparison. Also
-/// the highest probability that an interval does not contain the true shift.
+/// Highest probability that chance alone makes any figure of a comparison different. Also the
+/// highest probability that an interval does not contain the true shift.
 pub const LEVEL: f64 = 0.05;
 
-/// Largest number of runs in a group. For more runs the exact distribution takes seconds.
+/// Largest number of runs in a group. For more runs, the exact distribution would take seconds to
+/// compute.
 pub const MOST_RUNS: usize = 50;
 
-/// Verdict on one figure.
+/// Verdict on one figure of two groups.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum GroupVerdict {
@@ -32,66 +33,69 @@ pub enum GroupVerdict {
     Different,
     /// The difference may be chance.
     NotShown,
-    /// With so few runs, no difference could be more than chance.
+    /// With so few runs, even the largest possible difference may be chance.
     TooFewRuns,
-    /// The figure is unknown in a run, or equal in all of them.
+    /// The figure is unknown in some run, or has the same value in all runs.
     Untested,
 }
 
-/// Comparison of one figure of two groups, in the figure's unit.
+/// Comparison of one figure of two groups. Values are in the figure's unit.
 #[derive(Debug, Clone, PartialEq)]
 pub struct GroupRow {
-    /// Figure.
+    /// The compared figure.
     pub figure: ComparedFigure,
     /// Value of each run before the change; `None` if unknown.
     pub before: Vec<Option<f64>>,
     /// Value of each run after the change; `None` if unknown.
     pub after: Vec<Option<f64>>,
-    /// Medians of both groups; `None` if the figure is unknown in a run.
+    /// Median of the group before the change, and median of the group after it; `None` if the
+    /// figure is unknown in some run.
     pub medians: Option<(f64, f64)>,
-    /// How far the runs after lie above those before: the Hodges-Lehmann estimate.
+    /// Hodges-Lehmann estimate of how far the runs after the change lie above the runs before.
+    /// `None` if unknown.
     pub shift: Option<f64>,
-    /// Interval of the true shift; `None` if there are too few runs.
+    /// Confidence interval of the true shift; `None` if there are too few runs.
     pub interval: Option<ShiftInterval>,
     /// p of the exact Mann-Whitney test, two-sided; `None` without a test.
     pub p: Option<f64>,
-    /// The same p with Holm's correction for all tested figures.
+    /// The same p after Holm's correction for the number of tested figures; `None` without a test.
     pub corrected_p: Option<f64>,
-    /// Verdict.
+    /// Verdict on this figure.
     pub verdict: GroupVerdict,
 }
 
 impl GroupRow {
-    /// Whether the figure is not 0 in some run.
+    /// Returns whether the figure is not 0 in at least one run.
     pub fn is_any(&self) -> bool {
         let mut values = self.before.iter().chain(&self.after).flatten();
         values.any(|value| *value != 0.0)
     }
 }
 
-/// Comparison of two groups of runs.
+/// Comparison of two groups of runs, for all figures.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Groups {
-    /// All figures.
+    /// Comparison of each figure.
     pub rows: Vec<GroupRow>,
     /// Number of tested figures.
     pub tested: usize,
-    /// Least p that this number of runs can have in one figure.
+    /// Least p that one figure can have with this number of runs.
     pub least_p: f64,
-    /// Least number of runs in each group with which any of the tested figures can be found
-    /// different; `None` without a test, or above [`MOST_RUNS`].
+    /// Least number of runs in each group that can make any of the tested figures different. `None`
+    /// without a test, or for more than [`MOST_RUNS`] runs.
     pub needed: Option<usize>,
 }
 
 impl Groups {
-    /// Whether no difference could be found, whatever the figures of the runs are.
+    /// Returns whether no difference could be found with this number of runs, whatever their
+    /// figures are.
     pub fn are_too_few(&self) -> bool {
         self.tested > 0 && self.least_p * self.tested as f64 > LEVEL
     }
 }
 
-/// Compares all figures of two groups of runs of one kind. No group may have more than
-/// [`MOST_RUNS`].
+/// Compares all figures of two groups of runs. All runs must be of one kind. Each group may have at
+/// most [`MOST_RUNS`] runs.
 pub fn compare_groups(before: &[&RunFigures], after: &[&RunFigures]) -> Groups {
     let figures = figures_of(&[before, after].concat());
     let rows = figures.into_iter().map(|figure| {

@@ -1,20 +1,21 @@
-//! Exact distribution of a rank sum, with ties.
+//! Exact distribution of a rank sum with ties.
 
-/// Distribution of rank sums if labels have no meaning: every choice of this number of values is
-/// equally likely.
+/// Distribution of the rank sum of a group if the group is chosen at random. All choices of this
+/// number of values are equally likely.
 #[derive(Debug)]
 pub(super) struct RankSums {
-    /// Number of choices with each sum, by twice the sum: ranks of tied values are halves.
+    /// Number of choices with each rank sum. The index is twice the sum, because ranks of tied
+    /// values may be halves.
     choices: Vec<f64>,
     all: f64,
 }
 
 impl RankSums {
-    /// Computes the distribution for choices of `chosen` values from those with these doubled
-    /// ranks. Time and memory grow with the sum of the ranks.
+    /// Computes the distribution for choices of `chosen` values. `doubled_ranks` are twice the
+    /// ranks of all values. Time and memory grow with the sum of the ranks.
     pub(super) fn new(doubled_ranks: &[usize], chosen: usize) -> RankSums {
         let most: usize = doubled_ranks.iter().sum();
-        // Choices by their size. Counts above 2^53 are rounded, to 16 digits.
+        // Number of choices by size and doubled sum. Counts above 2^53 are rounded to 16 digits.
         let mut choices = vec![vec![0.0; most + 1]; chosen + 1];
         choices[0][0] = 1.0;
         for (before, &rank) in doubled_ranks.iter().enumerate() {
@@ -31,7 +32,7 @@ impl RankSums {
         }
     }
 
-    /// Returns the probability of a sum that is no larger.
+    /// Returns the probability of a sum that is at most this one.
     pub(super) fn at_most(&self, doubled_sum: usize) -> f64 {
         let no_larger = self.choices.iter().take(doubled_sum + 1);
         no_larger.sum::<f64>() / self.all
@@ -42,18 +43,18 @@ impl RankSums {
         no_smaller.sum::<f64>() / self.all
     }
 
-    /// Returns the probability of a sum at least as far out, on either side.
+    /// Returns the two-sided probability of a sum that is at least as extreme as this one.
     fn two_sided(&self, doubled_sum: usize) -> f64 {
         let one_side = self.at_most(doubled_sum).min(self.at_least(doubled_sum));
         (2.0 * one_side).min(1.0)
     }
 }
 
-/// Returns p of the Mann-Whitney U test, two-sided and exact: the permutation distribution of the
-/// rank sum of these numbers, with ties (Mann and Whitney 1947). It is twice the smaller tail, as
-/// in scipy's `mannwhitneyu` and `permutation_test`.
+/// Returns the two-sided, exact p of the Mann-Whitney U test (Mann and Whitney 1947). Computes p
+/// from the permutation distribution of the rank sum, with ties. The result is twice the smaller
+/// tail, as in scipy's `mannwhitneyu` and `permutation_test`.
 pub(super) fn mann_whitney(first: &[f64], second: &[f64]) -> f64 {
-    // The sum of one group determines the other. The smaller group takes fewer steps.
+    // The sum of one group determines that of the other group. The smaller group needs fewer steps.
     let (few, many) = match first.len() <= second.len() {
         true => (first, second),
         false => (second, first),
@@ -72,7 +73,7 @@ pub(super) fn mann_whitney(first: &[f64], second: &[f64]) -> f64 {
     RankSums::new(&doubled_ranks, few.len()).two_sided(doubled_sum)
 }
 
-/// Returns the least p for these numbers of runs, without ties.
+/// Returns the least p that groups of these sizes can have without ties.
 pub(super) fn least_p(first: usize, second: usize) -> f64 {
     let (few, all) = (first.min(second), first + second);
     let factors = (1..=few).map(|nth| nth as f64 / (all - few + nth) as f64);
@@ -85,8 +86,8 @@ mod tests {
 
     use super::*;
 
-    /// Returns twice the U of the numbers that these bits choose, by counting pairs; `None` if the
-    /// bits choose another number of them.
+    /// Counts pairs to compute twice the U of the numbers whose bits are set in `chosen`. `None` if
+    /// the number of set bits is not `count`.
     fn doubled_u(all: &[f64], chosen: u32, count: usize) -> Option<i32> {
         let is_chosen = |at: usize| chosen >> at & 1 == 1;
         let pairs = (0..all.len()).filter(|at| is_chosen(*at)).flat_map(|a| {
@@ -100,7 +101,7 @@ mod tests {
         (chosen.count_ones() as usize == count).then(|| pairs.sum())
     }
 
-    /// Tries every choice, one after the other.
+    /// Computes p by trying every choice.
     fn naive(first: &[f64], second: &[f64]) -> f64 {
         let all = [first, second].concat();
         let found = doubled_u(&all, (1 << first.len()) - 1, first.len()).unwrap();
@@ -116,7 +117,7 @@ mod tests {
     }
 
     fn numbers() -> impl Strategy<Value = Vec<f64>> {
-        // There are few different values, so there are ties.
+        // Only nine different values exist, so ties occur.
         prop::collection::vec((0u8..9).prop_map(f64::from), 1..7)
     }
 

@@ -1,21 +1,21 @@
-//! How far one group of runs lies above another, with an interval.
+//! Estimates how far one group of runs lies above another, with a confidence interval.
 
 use serde::Serialize;
 
 use super::rank_sum::RankSums;
 
-/// Interval of the true shift.
+/// Confidence interval of the true shift.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct ShiftInterval {
-    /// Lower end.
+    /// Lower end of the interval.
     pub low: f64,
-    /// Upper end.
+    /// Upper end of the interval.
     pub high: f64,
-    /// Least probability that such an interval contains the true shift, 0 to 1.
+    /// Least probability (0 to 1) that such an interval contains the true shift.
     pub confidence: f64,
 }
 
-/// Differences between each value of the second group and each of the first, ascending.
+/// All differences between a value of the second group and a value of the first group, ascending.
 #[derive(Debug)]
 pub(super) struct Differences {
     ascending: Vec<f64>,
@@ -35,17 +35,17 @@ impl Differences {
         }
     }
 
-    /// Returns the median of the differences, the Hodges-Lehmann estimate (Hodges and Lehmann
-    /// 1963); `None` if there are none.
+    /// Returns the median of the differences: the Hodges-Lehmann estimate (Hodges and Lehmann
+    /// 1963). `None` without differences.
     pub(super) fn shift(&self) -> Option<f64> {
         median(&self.ascending)
     }
 
     /// Returns the exact interval of the shift: all shifts that the Mann-Whitney test does not
-    /// reject at this level (Lehmann 1963). It assumes that the groups differ only by a shift. Ties
-    /// make it wider than necessary. `None` if there are too few runs.
+    /// reject at this level (Lehmann 1963). The method assumes that the groups differ only by a
+    /// shift. Ties make the interval wider than necessary. `None` if there are too few runs.
     pub(super) fn interval(&self, level: f64) -> Option<ShiftInterval> {
-        // Without ties, U is the rank sum less the least rank sum.
+        // Without ties, U is the rank sum minus the smallest possible rank sum.
         let few = self.first.min(self.second);
         let doubled: Vec<usize> = (1..=self.first + self.second)
             .map(|rank| 2 * rank)
@@ -63,7 +63,7 @@ impl Differences {
     }
 }
 
-/// Returns the median of ascending numbers; `None` if there are none.
+/// Returns the median of ascending numbers; `None` without numbers.
 pub(super) fn median(ascending: &[f64]) -> Option<f64> {
     let upper = ascending.get(ascending.len() / 2)?;
     match ascending.len() % 2 {
@@ -84,13 +84,13 @@ mod tests {
         let of = |first: &[f64], second: &[f64]| Differences::new(first, second).interval(0.05);
         assert_eq!(of(&[1.0, 2.0, 3.0], &[4.0, 5.0, 6.0]), None);
         assert_eq!(of(&[], &[]), None);
-        // 2 of 70 choices are as far out as two separate groups of four.
+        // 2 of 70 choices are as extreme as two separate groups of four.
         let found = of(&[1.0, 2.0, 3.0, 4.0], &[11.0, 12.0, 13.0, 14.0]).unwrap();
         assert_eq!((found.low, found.high), (7.0, 13.0));
         assert!((found.confidence - 68.0 / 70.0).abs() < 1e-12);
     }
 
-    /// Returns numbers of which no two are equal, and no two differences either.
+    /// Returns numbers that are all different, and whose differences are also all different.
     fn scattered(count: std::ops::Range<usize>) -> impl Strategy<Value = Vec<f64>> {
         prop::collection::vec(0.0..100.0, count)
     }

@@ -1,11 +1,11 @@
-//! Verdicts on groups of numbers, and how often chance is taken for a difference.
+//! Verdicts on groups of numbers, and how often chance looks like a difference.
 
 use proptest::prelude::*;
 
 use super::*;
 use crate::compare::ComparedFigure;
 
-/// Compares groups of runs with these figures.
+/// Compares two groups of runs. Each pair has the values of one figure before and after the change.
 fn groups(figures: &[(Vec<f64>, Vec<f64>)]) -> Groups {
     let rows = figures.iter().map(|(before, after)| {
         let known = |values: &[f64]| values.iter().copied().map(Some).collect();
@@ -26,7 +26,7 @@ fn three_against_three_tell_nothing_and_four_are_what_it_takes() {
     assert_eq!(row.verdict, GroupVerdict::TooFewRuns);
     assert!((row.p.unwrap() - 0.1).abs() < 1e-12, "{row:?}");
     assert_eq!((row.shift, row.interval), (Some(10.0), None));
-    // p is 2 / 70.
+    // p is 2 / 70 with four runs in each group.
     assert_eq!((found.tested, found.needed), (1, Some(4)));
     let found = groups(&[(numbers(0, 4), numbers(10, 4))]);
     assert_eq!(found.rows[0].verdict, GroupVerdict::Different);
@@ -36,7 +36,8 @@ fn three_against_three_tell_nothing_and_four_are_what_it_takes() {
 #[test]
 fn many_figures_at_once_ask_for_more_runs() {
     let twelve = |runs| vec![(numbers(0, runs), numbers(100, runs)); 12];
-    // With five runs 12 * 2 / 252 is 0.095. With six 12 * 2 / 924 is 0.026.
+    // The corrected p is 12 * 2 / 252 = 0.095 with five runs, and 12 * 2 / 924 = 0.026 with six
+    // runs.
     let found = groups(&twelve(5));
     assert_eq!((found.tested, found.needed), (12, Some(6)));
     assert_eq!(found.rows[7].verdict, GroupVerdict::TooFewRuns);
@@ -66,8 +67,8 @@ fn what_all_runs_have_alike_is_no_test() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(24))]
 
-    /// Of all ways to label six of twelve runs "before", at most one in twenty makes any figure
-    /// different. Figures of one run depend on one another, as in reality.
+    /// Tries all ways to label six of twelve runs "before". At most one way in twenty may make any
+    /// figure different. The figures of one run depend on each other, as in reality.
     #[test]
     fn labels_that_mean_nothing_seldom_show_anything(
         runs in prop::collection::vec((0u8..20, 0u8..20, 0u8..3), 12),

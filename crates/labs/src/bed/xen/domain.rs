@@ -1,15 +1,15 @@
-//! The configuration of a guest of Xen for `xl`.
+//! Writes the configuration of a Xen guest for `xl`.
 
 use std::path::Path;
 
-/// Type of a guest of Xen, which says how much of its machine is emulated.
+/// Type of a Xen guest. It determines how much of the guest's machine is emulated.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum XenType {
-    /// The guest knows that it has no hardware.
+    /// PV: the guest knows that it has no hardware.
     Pv,
-    /// The guest has its own page tables, and no hardware but its CPU.
+    /// PVH: the guest has its own page tables, and no hardware except its CPU.
     Pvh,
-    /// The guest has a whole machine, which a QEMU in Dom0 emulates.
+    /// HVM: the guest has a whole machine, which a QEMU in Dom0 emulates.
     Hvm,
 }
 
@@ -24,21 +24,21 @@ impl XenType {
     }
 }
 
-/// A guest of one vCPU.
+/// Settings of a Xen guest with one vCPU.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct XenDomain {
     /// Type of the guest.
     pub kind: XenType,
     /// CPU of the machine to which the vCPU is pinned; `None` for any CPU.
     pub cpu: Option<u32>,
-    /// Words appended to the command line of its kernel.
+    /// Words that are appended to the command line of the guest's kernel.
     pub command_line: String,
-    /// Whether Xen emulates each of its reads of the TSC.
+    /// Whether Xen emulates each time that the guest reads the TSC.
     pub emulates_tsc: bool,
 }
 
 impl XenDomain {
-    /// Memory of the guest.
+    /// Memory of the guest in MiB.
     pub const MEMORY_MIB: u32 = 512;
 
     /// Creates a guest of this type with default settings.
@@ -51,8 +51,8 @@ impl XenDomain {
         }
     }
 
-    /// Returns the guest's configuration as in xl.cfg(5), one setting per line. A guest stays after
-    /// its end, so that its whole console can be read.
+    /// Returns the guest's configuration as in xl.cfg(5), one setting per line. The domain remains
+    /// after the guest's end, so that the whole console can be read.
     pub(super) fn text(&self, name: &str, [kernel, initramfs]: [&Path; 2]) -> String {
         let line = format!(
             "console=hvc0 quiet panic=-1 random.trust_cpu=off {}",
@@ -81,7 +81,7 @@ impl XenDomain {
             text += &format!("cpus=\"{cpu}\"\n");
         }
         if self.kind == XenType::Hvm {
-            // No screen, because its firmware would be one more to emulate.
+            // No screen, because its firmware would be additional code to emulate.
             text += "vnc=0\nvga=\"none\"\n";
         }
         text

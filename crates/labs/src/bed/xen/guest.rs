@@ -1,4 +1,4 @@
-//! A Linux guest on the Xen of the Dom0 that runs this code, in real time.
+//! A Linux guest of the Xen whose Dom0 runs this code, in real time.
 
 use std::fs::File;
 use std::os::unix::process::CommandExt;
@@ -17,27 +17,27 @@ use super::xl;
 use crate::run::lab_program;
 use crate::{placed, urgency};
 
-/// A guest that boots or runs. It ends when this value is dropped, and also if this process ends in
-/// any other way.
+/// A guest that boots or runs. The guest ends when this value is dropped, and also if this process
+/// ends in any other way.
 #[derive(Debug)]
 pub struct XenGuest {
     name: String,
     settings: String,
-    /// Process that destroys the domain when its stdin closes.
+    /// Process that destroys the guest's domain when the process's stdin closes.
     keeper: Child,
     console: PathBuf,
     said: PathBuf,
-    /// Dropped after the keeper, which writes there.
+    /// Temporary folder. It must be dropped after the keeper, which writes files there.
     _folder: TempDir,
 }
 
 impl XenGuest {
-    /// Creates the domain with this kernel, `vmnoise`, these programs and these packages of Debian.
-    /// It runs the commands as a lab does.
+    /// Creates the guest's domain with this kernel, `vmnoise`, these programs and these Debian
+    /// packages. The guest runs the commands in the same way as a lab.
     ///
     /// # Errors
-    /// If the kernel cannot be had, or its files do not fit. An error of `xl` is reported by the
-    /// first `has_reported`.
+    /// If the kernel cannot be fetched, or the guest's files do not fit. The first `has_reported`
+    /// returns an error of `xl`.
     pub fn boot(
         domain: &XenDomain,
         kernel: DebianKernel,
@@ -49,7 +49,7 @@ impl XenGuest {
             .prefix("vmnoise-lab-")
             .tempdir()
             .context("a folder for the guest")?;
-        // The folder's name is random, so no other domain has it.
+        // The folder's name is random, so no other domain has this name.
         let name = folder.path().file_name().and_then(|name| name.to_str());
         let name = name.context("a folder without a name")?.to_owned();
         let programs = [&[crate::binary()], programs].concat();
@@ -69,8 +69,8 @@ impl XenGuest {
         let files = [&*image.kernel, &*image.initramfs];
         let [file, console, said] = ["domain", "console", "said"].map(|it| folder.path().join(it));
         std::fs::write(&file, domain.text(&name, files))?;
-        // Without folders: a reader of these settings need not know where the files are on this
-        // machine.
+        // These settings have file names without folders: readers need not know where the files are
+        // on this machine.
         let settings = domain.text(
             &name,
             files.map(|file| Path::new(file.file_name().unwrap_or_default())),
@@ -81,7 +81,7 @@ impl XenGuest {
             .stdin(Stdio::piped())
             .stdout(File::create(&console)?)
             .stderr(File::create(&said)?)
-            // Its own process group, so that Ctrl-C reaches neither it nor its `xl`.
+            // Its own process group, so that Ctrl-C reaches neither lab-domain nor its `xl`.
             .process_group(0)
             .spawn()
             .context("starting lab-domain")?;
@@ -95,24 +95,24 @@ impl XenGuest {
         })
     }
 
-    /// Returns the domain's configuration for `xl`, on one line.
+    /// Returns the domain's configuration for `xl` on one line.
     pub fn settings(&self) -> String {
         let settings: Vec<&str> = self.settings.lines().collect();
         settings.join("; ")
     }
 
-    /// Pins all threads that its QEMU has now to this CPU of Dom0.
+    /// Pins all current threads of the guest's QEMU to this CPU of Dom0.
     ///
     /// # Errors
-    /// If it has no QEMU, or there is no such CPU.
+    /// If the guest has no QEMU, or there is no such CPU.
     pub fn pin_vmm(&self, cpu: u32) -> Result<()> {
         placed::pin_all(self.vmm()?, cpu)
     }
 
-    /// Runs all threads that its QEMU has now at SCHED_FIFO with this priority.
+    /// Runs all current threads of the guest's QEMU at SCHED_FIFO with this priority.
     ///
     /// # Errors
-    /// If it has no QEMU, or the kernel refuses.
+    /// If the guest has no QEMU, or the kernel refuses.
     pub fn set_vmm_fifo(&self, priority: i32) -> Result<()> {
         urgency::set_fifo(self.vmm()?, priority)
     }
@@ -122,7 +122,7 @@ impl XenGuest {
         xl::device_model(domain)
     }
 
-    /// Returns whether `count` of its commands have ended.
+    /// Returns whether `count` of the guest's commands have ended.
     ///
     /// # Errors
     /// If the domain could not be created.
@@ -133,15 +133,15 @@ impl XenGuest {
         Ok(reported.lines().count() >= count)
     }
 
-    /// Returns the length of its console so far, in bytes.
+    /// Returns the number of bytes on the guest's console so far.
     pub fn said_bytes(&self) -> u64 {
         std::fs::metadata(&self.console).map_or(0, |console| console.len())
     }
 
-    /// Returns the outputs of its commands that have ended.
+    /// Returns the outputs of the guest's commands that have ended.
     ///
     /// # Errors
-    /// If they are not text.
+    /// If the outputs are not text.
     pub fn outputs(&self) -> Result<Vec<CommandOutput>> {
         inside::outputs(inside::results_on_console(&text(&self.console)).as_bytes())
     }
@@ -156,8 +156,8 @@ impl Drop for XenGuest {
     fn drop(&mut self) {
         drop(self.keeper.stdin.take());
         let _ = self.keeper.wait();
-        // The keeper may have been killed before it destroyed the domain. The name is unique, so
-        // this hits no other domain.
+        // If someone killed the keeper before it destroyed the domain, the domain still exists. The
+        // name is unique, so this affects no other domain.
         if let Ok(Some(number)) = xl::domain(&self.name) {
             let _ = xl::said(&["destroy", &number.to_string()]);
         }

@@ -1,4 +1,4 @@
-//! Boot files of a guest of Xen.
+//! Boot files of a Xen guest.
 
 use std::path::{Path, PathBuf};
 
@@ -12,7 +12,7 @@ use super::super::inside;
 use super::super::kernel::{self, DebianKernel};
 use super::domain::XenType;
 
-/// A kernel of Debian, and an initramfs that runs commands as a lab does.
+/// A Debian kernel, and an initramfs that runs commands in the same way as a lab.
 #[derive(Debug)]
 pub(super) struct XenImage {
     pub kernel: PathBuf,
@@ -20,7 +20,7 @@ pub(super) struct XenImage {
 }
 
 impl XenImage {
-    /// Writes the initramfs into `folder`.
+    /// Installs the kernel, and writes the initramfs into `folder`.
     pub(super) fn write(
         folder: &Path,
         kind: XenType,
@@ -40,8 +40,8 @@ impl XenImage {
         let mut initramfs = folder.join("guest-initramfs");
         initramfs::write(&initramfs, &contents)?;
         let kernel = if kind == XenType::Hvm {
-            // A PC's firmware boots an HVM guest: it needs a bzImage, and reads the initramfs byte
-            // by byte.
+            // The firmware of a PC boots an HVM guest. It needs a bzImage, and reads the initramfs
+            // byte by byte.
             call("gzip", &["-9", "guest-initramfs"], folder)?;
             initramfs.set_extension("gz");
             image.vmlinuz

@@ -1,7 +1,7 @@
-//! Xen in a lab: Debian's hypervisor, a Dom0 that is a lab of its own, and a guest that runs
-//! commands as a lab does. All share one CPU under virtual time, so Dom0 takes exactly its own
-//! running time from the guest, and none while it sleeps. Guests of a Xen that runs on this machine
-//! itself are here too.
+//! Labs with Xen: Debian's hypervisor, a Dom0, and a guest. Dom0 and the guest run commands in the
+//! same way as a lab. All share one CPU under virtual time. So Dom0 takes exactly its own running
+//! time from the guest, and no time while Dom0 sleeps. [`XenGuest`] is a guest of a Xen that runs
+//! on this machine itself.
 
 mod device_model;
 mod domain;
@@ -35,12 +35,12 @@ use super::qemu::Qemu;
 use super::{DebianSuite, SEED, arguments, guest as guest_of_lab};
 use image::XenImage;
 
-/// How long a lab of Xen may take before it counts as hung; not an estimate of its usual time.
+/// Maximum time of a lab with Xen before it counts as hung. Labs usually take much less.
 const BACKSTOP: Duration = Duration::from_secs(600);
-/// Memory of the machine; Dom0 has 1 GiB of it.
+/// Memory of the machine in MiB. Dom0 has 1 GiB of it.
 const MEMORY_MIB: u32 = 2048;
 
-/// Returns the packages that Xen needs, with a QEMU in Dom0 or without.
+/// Returns the packages that Xen needs. If `has_device_model`, they include the QEMU in Dom0.
 pub(super) fn bundles(has_device_model: bool) -> Result<Vec<Bundle>> {
     let xen = packages::bundle(&Apt::of(DebianSuite::Own)?)?;
     let device_model = has_device_model.then(|| device_model::bundle(&xen.folder));
@@ -49,7 +49,7 @@ pub(super) fn bundles(has_device_model: bool) -> Result<Vec<Bundle>> {
 }
 
 impl XenType {
-    /// Returns the QEMU that emulates the machine for this type.
+    /// Returns the QEMU that can emulate a machine whose Xen guest has this type.
     fn qemu(self) -> Result<&'static Qemu> {
         match self {
             XenType::Pv => Qemu::chosen(),
@@ -57,9 +57,9 @@ impl XenType {
         }
     }
 
-    /// Returns the virtual time of one instruction, as a power of two of ns. It is shortest for an
-    /// HVM guest: its firmware would take minutes otherwise, and the commands that wait for the
-    /// guest would give up.
+    /// Returns the exponent of the default virtual time: an instruction takes 2^`shift` ns. It is
+    /// lowest for an HVM guest, whose firmware executes many instructions. With a higher value the
+    /// firmware would take minutes, and the commands that wait for the guest would give up.
     fn shift(self) -> u8 {
         match self {
             XenType::Pv | XenType::Pvh => 2,
@@ -68,7 +68,7 @@ impl XenType {
     }
 }
 
-/// A machine with Xen that is yet to be booted.
+/// A machine with Xen that is ready to boot.
 #[derive(Debug, Clone)]
 pub struct XenLab {
     domain: XenDomain,
@@ -82,32 +82,32 @@ pub struct XenLab {
     packaged: Vec<DebianProgram>,
 }
 
-/// Output of a lab of Xen.
+/// Output of a lab with Xen.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct XenReport {
-    /// Outputs of the guest, one per command that was waited for, in order.
+    /// Outputs of the guest's commands that the guest waited for, in order.
     pub guest: Vec<CommandOutput>,
     /// Everything that the guest wrote to its console.
     pub guest_console: String,
-    /// Output of Dom0, without the commands that start the guest and collect its results.
+    /// Output of Dom0, without the commands that start the guest and collect the guest's results.
     pub dom0: LabReport,
 }
 
 impl XenLab {
-    /// Creates a lab with a PV guest: one vCPU, `vmnoise` and the cloud kernel. A PV guest knows
-    /// that it has no hardware.
+    /// Creates a lab with a PV guest, which has one vCPU, `vmnoise` and the cloud kernel. A PV
+    /// guest knows that it has no hardware.
     pub fn pv() -> XenLab {
         XenLab::of(XenType::Pv)
     }
 
-    /// Creates a lab with a PVH guest: as `pv`, but in SVM. The guest has its own page tables, and
-    /// no hardware but its CPU.
+    /// Creates a lab with a PVH guest. The guest is as in `pv`, but runs in SVM with its own page
+    /// tables, and has no hardware except its CPU.
     pub fn pvh() -> XenLab {
         XenLab::of(XenType::Pvh)
     }
 
-    /// Creates a lab with an HVM guest: as `pvh`, but with a whole machine around the guest, which
-    /// a QEMU in Dom0 emulates.
+    /// Creates a lab with an HVM guest. The guest is as in `pvh`, but has a whole machine, which a
+    /// QEMU in Dom0 emulates.
     pub fn hvm() -> XenLab {
         XenLab::of(XenType::Hvm)
     }
@@ -126,50 +126,50 @@ impl XenLab {
         }
     }
 
-    /// Gives Dom0 another kernel than the plain one. The cloud kernel cannot be a Dom0.
+    /// Uses another kernel for Dom0 than the plain kernel. The cloud kernel cannot be a Dom0.
     pub fn dom0_kernel(mut self, kernel: DebianKernel) -> XenLab {
         self.dom0_kernel = kernel;
         self
     }
 
-    /// Gives the guest another kernel than the cloud one.
+    /// Uses another kernel for the guest than the cloud kernel.
     pub fn guest_kernel(mut self, kernel: DebianKernel) -> XenLab {
         self.guest_kernel = kernel;
         self
     }
 
-    /// Sets the virtual time of one instruction to 2^`shift` ns, instead of the default of its
+    /// Sets the virtual time of one instruction to 2^`shift` ns. The default depends on the guest's
     /// type.
     pub fn virtual_time(mut self, shift: u8) -> XenLab {
         self.shift = shift;
         self
     }
 
-    /// Sets the seed of random numbers.
+    /// Sets the seed of the machine's random numbers.
     pub fn seed(mut self, seed: u64) -> XenLab {
         self.seed = seed;
         self
     }
 
-    /// Ends the machine early, with an error from `run`, once this is true.
+    /// Ends the machine early when `asked_to_end` becomes true. `run` then returns an error.
     pub fn until(mut self, asked_to_end: &Arc<AtomicBool>) -> XenLab {
         self.asked_to_end = Arc::clone(asked_to_end);
         self
     }
 
-    /// Sets Xen's scheduler, instead of Xen's default.
+    /// Uses another scheduler of Xen than Xen's default.
     pub fn scheduler(mut self, name: &'static str) -> XenLab {
         self.scheduler = Some(name);
         self
     }
 
-    /// Appends words to the command line of the guest's kernel.
+    /// Sets the words that are appended to the command line of the guest's kernel.
     pub fn command_line(mut self, words: &str) -> XenLab {
         self.domain.command_line = words.to_owned();
         self
     }
 
-    /// Makes Xen emulate each of the guest's reads of the TSC.
+    /// Makes Xen emulate each time that the guest reads the TSC.
     pub fn emulate_tsc(mut self) -> XenLab {
         self.domain.emulates_tsc = true;
         self
@@ -181,18 +181,19 @@ impl XenLab {
         self
     }
 
-    /// Puts a program of Debian into `/bin` of Dom0 and of the guest, with its libraries.
+    /// Puts a Debian program with its libraries into `/bin` of Dom0 and of the guest.
     pub fn packaged(mut self, packaged: DebianProgram) -> XenLab {
         self.packaged.push(packaged);
         self
     }
 
-    /// Boots the machine, starts the guest with its commands, runs Dom0's commands meanwhile, and
-    /// powers off when both are done. The commands are written as for [`super::Lab::run`].
-    /// `lab-xen told COUNT` in Dom0 sleeps until COUNT of the guest's commands have ended.
+    /// Boots the machine, starts the guest with its commands, and runs Dom0's commands at the same
+    /// time. Powers off when both are done. [`super::Lab::run`] describes how commands are written.
+    /// The command `lab-xen told COUNT` in Dom0 sleeps until COUNT of the guest's commands have
+    /// ended.
     ///
     /// # Errors
-    /// If Xen cannot be had, or the machine does not power off.
+    /// If Xen cannot be fetched, or the machine does not power off.
     pub fn run(&self, dom0: &[&str], guest: &[&str]) -> Result<XenReport> {
         let folder = tempfile::tempdir().context("a folder for the lab")?;
         let folder = folder.path();
@@ -214,11 +215,11 @@ impl XenLab {
         })
     }
 
-    /// Boots a Dom0 with Xen's programs and an unpacked kernel for guests, and runs its commands. A
-    /// program in it can create guests as in any other Dom0 ([`XenGuest`]).
+    /// Boots a Dom0 with Xen's programs and an unpacked kernel for guests, and runs Dom0's
+    /// commands. A program in this Dom0 can create guests with [`XenGuest`], as in any other Dom0.
     ///
     /// # Errors
-    /// If Xen cannot be had, or the machine does not power off.
+    /// If Xen cannot be fetched, or the machine does not power off.
     pub fn run_dom0(&self, commands: &[&str]) -> Result<LabReport> {
         let folder = tempfile::tempdir().context("a folder for the lab")?;
         let xen = packages::install()?;
@@ -230,8 +231,8 @@ impl XenLab {
         self.boot(folder.path(), &xen, &commands, carried)
     }
 
-    /// Boots Dom0, whose first command starts Xen's programs. Returns its output without that
-    /// command's.
+    /// Boots Dom0. Its first command starts Xen's programs. Returns Dom0's output without the
+    /// output of this command.
     fn boot(
         &self,
         folder: &Path,
@@ -256,10 +257,11 @@ impl XenLab {
         initramfs::write(&initramfs, &contents)?;
         let hypervisor = folder.join("hypervisor");
         std::fs::write(&hypervisor, xen.hypervisor()?)?;
-        // Unpacked, because Xen would unpack the kernel in emulation, many times slower.
+        // Unpacked, because otherwise Xen would unpack the kernel, which is many times slower in
+        // emulation.
         let vmlinux = folder.join("dom0");
-        // QEMU ends the path of a multiboot module at its first space, and this tree's own path may
-        // have one.
+        // QEMU cuts the path of a multiboot module at its first space, and the path of this source
+        // tree may contain a space.
         symlink(image.vmlinux()?, &vmlinux)?;
         let arguments = [
             arguments::machine(1, MEMORY_MIB, arguments::CPU_FOR_XEN),
@@ -283,7 +285,7 @@ impl XenLab {
         Ok(report)
     }
 
-    /// Returns the guest's kernel, its initramfs, and its configuration for `xl`.
+    /// Returns the guest's kernel, the guest's initramfs, and the guest's configuration for `xl`.
     fn guests_files(
         &self,
         folder: &Path,

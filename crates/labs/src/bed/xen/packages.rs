@@ -1,5 +1,5 @@
-//! Debian's Xen: the hypervisor and the programs of its Dom0. They are found by their meta package,
-//! because versions change, and kept unpacked under `target/lab/`.
+//! Finds Debian's Xen by its meta package, because versions change: the hypervisor and the programs
+//! of Dom0. Keeps them unpacked under `target/lab/`.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -10,12 +10,12 @@ use super::super::apt::{self, Apt, Bundle, DebianSuite};
 use super::super::carried::{self, Carried};
 use super::super::compressed::decompressed;
 
-/// Package that depends on the current version of all others.
+/// Meta package that depends on the current versions of all other packages of Xen.
 pub(in super::super) const META: &str = "xen-system-amd64";
-/// Starts of the names of the packages that are needed: the hypervisor, programs, and libraries. Of
-/// the libraries libyajl is not Xen's own.
+/// Beginnings of the names of the needed packages: the hypervisor, its programs, and their
+/// libraries. The library libyajl is not part of Xen.
 const NEEDED: [&str; 4] = ["xen-hypervisor-", "xen-utils-", "libxen", "libyajl"];
-/// Programs of a Dom0. `xentrace` records the hypervisor's events, `xenalyze` evaluates them.
+/// Programs of Dom0. `xentrace` records the hypervisor's events, and `xenalyze` evaluates them.
 const PROGRAMS: [&str; 6] = [
     "xenstored",
     "xen-init-dom0",
@@ -25,7 +25,7 @@ const PROGRAMS: [&str; 6] = [
     "xenalyze",
 ];
 
-/// Xen on this machine's disk.
+/// The unpacked Xen on this machine's disk.
 #[derive(Debug)]
 pub(super) struct Xen {
     folder: PathBuf,
@@ -33,7 +33,7 @@ pub(super) struct Xen {
 }
 
 impl Xen {
-    /// Returns the hypervisor in the format that a loader starts.
+    /// Returns the decompressed hypervisor, which QEMU can boot.
     pub(super) fn hypervisor(&self) -> Result<Vec<u8>> {
         let is_it = |path: &&PathBuf| {
             let name = path.file_name().and_then(|name| name.to_str());
@@ -50,7 +50,8 @@ impl Xen {
         &self.folder
     }
 
-    /// Returns a file, at the path at which Xen's programs look for it.
+    /// Returns an unpacked file of this name. Its path in Dom0 is the path at which Xen's programs
+    /// look for it.
     pub(super) fn file(&self, name: &str) -> Result<Carried> {
         let mut files = self.files.iter();
         let from = files.find(|path| path.ends_with(name));
@@ -61,7 +62,7 @@ impl Xen {
         })
     }
 
-    /// Returns the programs of Dom0, with their libraries.
+    /// Returns the programs of Dom0 and their libraries.
     pub(super) fn programs(&self) -> Result<Vec<Carried>> {
         let mut all = BTreeMap::new();
         for name in PROGRAMS {
@@ -71,7 +72,7 @@ impl Xen {
             }
             all.insert(Path::new("/bin").join(name), program.to_owned());
         }
-        // glibc loads this library when a thread ends, but no program lists it.
+        // glibc loads this library when a thread ends, but no program lists the library.
         let unwinder = Path::new("/lib/x86_64-linux-gnu/libgcc_s.so.1");
         all.insert(unwinder.to_owned(), unwinder.to_owned());
         let files = all.into_iter();
@@ -80,7 +81,8 @@ impl Xen {
             .collect())
     }
 
-    /// Returns the program itself, not Debian's script that selects its version.
+    /// Returns the path of the program itself. Debian's script of the same name only selects a
+    /// version.
     fn program(&self, name: &str) -> Result<&Path> {
         let is_it = |path: &&PathBuf| path.ends_with(Path::new("bin").join(name));
         let file = self.files.iter().find(is_it);
@@ -88,12 +90,13 @@ impl Xen {
     }
 }
 
-/// Finds the current packages, and unpacks them if that is still to do.
+/// Finds the current packages of Xen, and unpacks them if they are not unpacked yet.
 pub(super) fn install() -> Result<Xen> {
     let apt = Apt::of(DebianSuite::Own)?;
     let bundle = match bundle(&apt) {
         Ok(bundle) => bundle,
-        // A fresh machine has no package lists; a machine that was off for long has old ones.
+        // A fresh machine has no package lists. The lists of a machine that was off for long are
+        // old.
         Err(missing) => {
             apt.update()
                 .with_context(|| format!("looking again, because {missing:#}"))?;
@@ -107,7 +110,8 @@ pub(super) fn install() -> Result<Xen> {
     })
 }
 
-/// Returns the packages behind the meta package that are needed.
+/// Returns the needed packages on which the meta package depends, and the folder into which they
+/// are unpacked.
 pub(super) fn bundle(apt: &Apt) -> Result<Bundle> {
     let mut all: Vec<String> = apt.depends_in_the_end(META)?.into_iter().collect();
     all.retain(|package| NEEDED.iter().any(|name| package.starts_with(name)));

@@ -1,4 +1,4 @@
-//! Runs `xl`, which controls Xen from a Dom0: xl(1).
+//! Runs `xl` (xl(1)), with which Dom0 controls Xen.
 
 use std::fs;
 use std::path::Path;
@@ -7,15 +7,15 @@ use anyhow::{Context, Result, bail};
 
 use super::super::apt::call;
 
-/// Returns what `xl` prints.
+/// Runs `xl` with these arguments, and returns its stdout.
 ///
 /// # Errors
-/// If `xl` is not there or fails, with its message.
+/// If `xl` is missing or fails. The error contains the message of `xl`.
 pub fn said(arguments: &[&str]) -> Result<String> {
     call("xl", arguments, Path::new("."))
 }
 
-/// Returns the number of the domain of this name, if there is one.
+/// Returns the number of the domain of this name; `None` if there is none.
 ///
 /// # Errors
 /// If `xl` fails.
@@ -23,7 +23,7 @@ pub fn domain(name: &str) -> Result<Option<u32>> {
     Ok(number_of(name, &said(&["list"])?))
 }
 
-/// Finds the number in lines of name, number and more.
+/// Finds the number in the output of `xl list`. Each line begins with a domain's name and number.
 fn number_of(name: &str, list: &str) -> Option<u32> {
     let mut domains = list.lines().filter_map(|line| {
         let mut words = line.split_whitespace();
@@ -33,8 +33,8 @@ fn number_of(name: &str, list: &str) -> Option<u32> {
     number.parse().ok()
 }
 
-/// Returns the process of the QEMU that emulates the machine of an HVM guest, by its domain's
-/// number.
+/// Returns the process ID of the QEMU that emulates the machine of an HVM guest. `domain` is the
+/// number of the guest's domain.
 ///
 /// # Errors
 /// If there is no such process.
@@ -51,9 +51,9 @@ pub fn device_model(domain: u32) -> Result<u32> {
     bail!("no QEMU of root runs for domain {domain}: the guest is not HVM")
 }
 
-/// Returns whether a process is the QEMU of this domain, with the arguments that libxl gives it
-/// (libxl_dm.c). Any process can have these arguments, even a setuid program that another user
-/// started. So it counts only if it is a QEMU, and all of its user IDs are root.
+/// Returns whether a process is the QEMU of this domain. libxl starts this QEMU with known
+/// arguments (libxl_dm.c). Any process can have these arguments, even a setuid program that another
+/// user started. So the process must also be a QEMU, and all of its user IDs must be root.
 fn is_device_model(domain: u32, command_line: &str, status: &str, program: &Path) -> bool {
     let users = status.lines().find_map(|line| line.strip_prefix("Uid:"));
     let is_root = users.is_some_and(|users| users.split_whitespace().all(|user| user == "0"));

@@ -1,7 +1,8 @@
-//! `lab-domain NAME FILE` creates the Xen domain that the file describes (xl.cfg(5)) under this
-//! name, and shows its console on stdout. It destroys the domain when stdin ends. The process that
-//! started it holds the other end of stdin, so the domain ends with that process in any case. A
-//! domain that had the name before is left alone.
+//! `lab-domain NAME FILE` creates the Xen domain that FILE describes (xl.cfg(5)) under this name,
+//! and shows the domain's console on stdout. It destroys the domain when stdin ends. The process
+//! that started `lab-domain` has the other end of stdin, so the domain ends with this process in
+//! any case. If a domain of this name exists before, `lab-domain` fails and does not touch that
+//! domain.
 
 use std::io::{self, Read};
 use std::os::fd::AsFd;
@@ -14,7 +15,7 @@ use anyhow::{Context, Result, anyhow, bail, ensure};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use vmnoise_labs::bed::xl;
 
-/// Number of attempts to find or to destroy the domain, and the time between them.
+/// Maximum number of attempts to find or to destroy the domain.
 const TRIES: u32 = 20;
 const AGAIN: Duration = Duration::from_millis(500);
 
@@ -23,8 +24,8 @@ pub fn main() -> Result<()> {
     let [name, file] = &arguments[..] else {
         bail!("usage: lab-domain NAME FILE");
     };
-    // Only the end of stdin ends this program. A service manager also sends it signals, and the
-    // domain would stay.
+    // Only the end of stdin ends this program. A service manager may also send signals, after which
+    // the domain would remain.
     for signal in [SIGHUP, SIGINT, SIGTERM] {
         signal_hook::flag::register(signal, Arc::default())?;
     }
@@ -43,8 +44,8 @@ pub fn main() -> Result<()> {
     shown.and(destroyed)
 }
 
-/// Returns the domain's number. `xl list` is repeated, because a signal to the whole process group
-/// may end it, and the domain would stay.
+/// Returns the domain's number; `None` if there is no such domain. Repeats `xl list` if it fails: a
+/// signal to the whole process group may end `xl list`, and then the domain would remain.
 fn number_of(name: &str) -> Result<Option<u32>> {
     for _ in 0..TRIES {
         if let Ok(number) = xl::domain(name) {
@@ -57,10 +58,10 @@ fn number_of(name: &str) -> Result<Option<u32>> {
     )
 }
 
-/// Shows the console until stdin ends.
+/// Shows the domain's console on stdout until stdin ends.
 fn show(number: u32) -> Result<()> {
-    // Xen keeps earlier console output for this reader. An older `xl console` ends with its stdin,
-    // so that stays open.
+    // Xen keeps earlier console output until this reader starts. An older `xl console` ends when
+    // its stdin ends, so its stdin stays open.
     let mut console = Command::new("xl")
         .args(["console", "-t", "pv", &number.to_string()])
         .stdin(Stdio::piped())
@@ -72,7 +73,7 @@ fn show(number: u32) -> Result<()> {
     Ok(())
 }
 
-/// Destroys the domain. `xl destroy` is repeated, because a signal may end it, or another `xl` may
+/// Destroys the domain. Repeats `xl destroy`, because a signal may end `xl`, or another `xl` may
 /// hold the lock.
 fn destroy(name: &str, number: u32) -> Result<()> {
     let number_in_words = number.to_string();
@@ -86,7 +87,7 @@ fn destroy(name: &str, number: u32) -> Result<()> {
     bail!("the domain {name} is still there: run `xl destroy {number}`")
 }
 
-/// Runs `xl` with its output on stderr, because stdout is the console.
+/// Runs `xl` with its output on stderr, because stdout shows the console.
 fn tell(arguments: &[&str]) -> Result<ExitStatus> {
     let errors = io::stderr().as_fd().try_clone_to_owned()?;
     let mut command = Command::new("xl");

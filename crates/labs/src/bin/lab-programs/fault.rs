@@ -1,10 +1,10 @@
-//! Faults inside a lab:
+//! Causes faults inside a lab:
 //!
-//! - `lab-fault cycle SECONDS NAME...` causes these faults together. It prints as JSON the findings
-//!   of `vmnoise audit`, and the effect of its script.
+//! - `lab-fault cycle SECONDS NAME...` causes these faults at the same time. It prints the findings
+//!   of `vmnoise audit`, and the effect of the audit's script, as JSON.
 //! - `lab-fault again SECONDS NAME...` records with the same disturbers while all settings are
 //!   clean.
-//! - `lab-fault work WORD...` is a disturber.
+//! - `lab-fault work WORD...` runs as a disturber without end.
 
 use anyhow::{Context, Result, bail};
 use vmnoise_labs::faults::{InjectedFault, OTHER, QUIET, cycle, named, work};

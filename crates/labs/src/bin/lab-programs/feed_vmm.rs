@@ -1,10 +1,11 @@
-//! `lab-feed-vmm SOCKET MANNERS FILE COMMAND...` listens on a unix socket and becomes the command,
-//! a VMM. A process of its own answers on the socket for the guest. Its manners are one of:
+//! `lab-feed-vmm SOCKET MANNERS FILE COMMAND...` listens on a unix socket, and becomes the command,
+//! which is a VMM. Another process answers the host on the socket in place of the guest. MANNERS is
+//! one of:
 //!
-//! - `reads`: writes everything that the host sends to FILE;
+//! - `reads`: reads everything that the host sends, and writes it to FILE;
 //! - `stalls`: never reads;
 //! - `floods`: sends as much as the host accepts, and reads;
-//! - `leaves`: hangs up at once, each time;
+//! - `leaves`: closes each connection at once;
 //! - `asks`: requests a dump ten times a second, and writes the answers to FILE;
 //! - `begs`: requests dumps as fast as the host accepts, and reads.
 
@@ -43,7 +44,7 @@ pub fn main() -> Result<()> {
     }
 }
 
-/// Answers for the guest, and ends with the VMM that started it.
+/// Answers the host in place of the guest. Ends with the VMM that started this process.
 fn answer(manners: &str, file: &str) -> Result<()> {
     set_parent_process_death_signal(Some(Signal::KILL))?;
     let listener = UnixListener::from(io::stdin().as_fd().try_clone_to_owned()?);
@@ -56,7 +57,7 @@ fn answer(manners: &str, file: &str) -> Result<()> {
                 io::copy(&mut guest, &mut file).context("reading from the host")?;
             }
             "stalls" => kept.push(guest),
-            // Like the start of a frame.
+            // The bytes look like the start of a frame.
             "floods" => flood(guest, b"\xf7vmn\x01\x00garbage")?,
             "begs" => flood(guest, b"dump\n")?,
             "leaves" => drop(guest),

@@ -1,27 +1,28 @@
 //! Commands for the Linux guests of a lab. A number after `lab-guest` (`lab-guest 1 boot`) selects
-//! another guest than the first, 0; all guests boot the same kernel with the same commands.
+//! a guest; without a number, this is guest 0. All guests boot the same kernel and run the same
+//! commands.
 //!
 //! In the lab:
 //!
-//! - `lab-guest boot [ARGUMENT...]` becomes the guest's QEMU, on the lab's own KVM, with these
-//!   further arguments.
+//! - `lab-guest boot [ARGUMENT...]` becomes the guest's QEMU with these additional arguments. QEMU
+//!   uses the lab's own KVM.
 //! - `lab-guest told COUNT` waits until COUNT of the guest's commands have ended.
-//! - `lab-guest results` prints the results of these commands, one line of JSON each, and the
-//!   guest's console on stderr.
-//! - `lab-guest load FILE...` takes the files that `save` wrote from the guest's disk, in the same
-//!   order.
-//! - `lab-guest print FILE` prints a file compressed and in hexadecimal; of a folder, the only file
-//!   in it.
-//! - `lab-guest offset` prints how far the first vCPU's TSC is ahead of the lab's.
-//! - `lab-guest vcpus` prints number and thread of each vCPU from KVM's debugfs.
+//! - `lab-guest results` prints the results of the guest's commands, one line of JSON each. It
+//!   prints the guest's console on stderr.
+//! - `lab-guest load FILE...` copies files from the guest's disk to FILE..., in the order in which
+//!   `save` wrote them.
+//! - `lab-guest print FILE` prints a file compressed and in hexadecimal. If FILE is a folder, it
+//!   prints the only file in it.
+//! - `lab-guest offset` prints by how many cycles the first vCPU's TSC is ahead of the lab's TSC.
+//! - `lab-guest vcpus` prints the number and the thread ID of each vCPU from KVM's debugfs.
 //! - `lab-guest without-debugfs` unmounts debugfs.
-//! - `lab-guest works PROGRAM` waits until this program works, which runs in parallel to the lab's
-//!   commands. It fails if that takes too long.
+//! - `lab-guest works PROGRAM` waits until PROGRAM works. PROGRAM runs in parallel with the lab's
+//!   commands. `lab-guest works` fails after 5 s.
 //!
 //! In the guest:
 //!
-//! - `lab-guest save FILE...` writes files to the guest's disk: on a serial port each byte would be
-//!   an exit, and a recording has many bytes.
+//! - `lab-guest save FILE...` writes files to the guest's disk. A serial port would cost one exit
+//!   per byte, and a recording has many bytes.
 //! - `lab-guest steal` prints the steal time that the guest's kernel has counted.
 
 use std::fs;
@@ -38,10 +39,10 @@ use vmnoise_labs::bed::inside::{GUEST_INITRAMFS, GUEST_KERNEL};
 use vmnoise_labs::bed::{GuestFiles, guest_arguments, guest_disk};
 use vmnoise_labs::{kvm_stat, processes, stress_ng};
 
-/// Memory of a guest.
+/// Memory of a guest in MiB.
 const MEMORY_MIB: u32 = 256;
 
-/// Returns this file, or the only file in this folder.
+/// Returns this path if it is a file. If it is a folder, returns the only file in it.
 fn only(path: &Path) -> Result<PathBuf> {
     if !path.is_dir() {
         return Ok(path.to_owned());
@@ -65,7 +66,7 @@ pub fn main() -> Result<()> {
     match *words {
         ["boot", ref besides @ ..] => {
             guest_disk::create(&of_guest.disk)?;
-            // QEMU keeps this process ID.
+            // QEMU gets the process ID of this process.
             fs::write(&of_guest.vmm, std::process::id().to_string())?;
             let [kernel, initramfs] = [GUEST_KERNEL, GUEST_INITRAMFS].map(Path::new);
             let mut qemu = Command::new("/usr/bin/qemu-system-x86_64");
@@ -118,13 +119,13 @@ pub fn main() -> Result<()> {
     }
 }
 
-/// Returns the process that became the guest's VMM.
+/// Returns the process ID of the guest's VMM.
 fn vmm(of_guest: &GuestFiles) -> Result<u32> {
     Ok(fs::read_to_string(&of_guest.vmm)?.parse()?)
 }
 
-/// Waits until a program works. A lab does not watch the programs that run in parallel to its
-/// commands.
+/// Waits until a program works, because a lab does not check the programs that run in parallel with
+/// its commands.
 fn works(program: &str) -> Result<()> {
     const SOON: Duration = Duration::from_secs(5);
     const LOOK: Duration = Duration::from_millis(10);
@@ -143,8 +144,8 @@ fn works(program: &str) -> Result<()> {
     }
 }
 
-/// Returns two digits per byte. Plain formatting would take an emulated machine longer than the
-/// whole recording.
+/// Returns two hexadecimal digits per byte. With Rust's formatting, an emulated machine would need
+/// more time for this than for the whole recording.
 fn hexadecimal(bytes: &[u8]) -> Vec<u8> {
     const DIGITS: &[u8; 16] = b"0123456789abcdef";
     let mut text = Vec::with_capacity(2 * bytes.len());
@@ -155,8 +156,8 @@ fn hexadecimal(bytes: &[u8]) -> Vec<u8> {
     text
 }
 
-/// Returns the steal time of all CPUs since boot, nanoseconds, in steps of 10 ms (proc(5),
-/// /proc/stat).
+/// Returns the steal time of all CPUs since boot in nanoseconds, with a resolution of 10 ms
+/// (proc(5), /proc/stat).
 fn stolen_ns() -> Result<u64> {
     const USER_HZ: u64 = 100;
     let text = fs::read_to_string("/proc/stat")?;

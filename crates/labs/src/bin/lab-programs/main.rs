@@ -1,6 +1,6 @@
-//! The programs that run inside labs and next to tests, in one file, which is linked once and which
-//! a lab carries once. The name under which it is started selects the program: `lab-poll` is a link
-//! to it (`vmnoise_labs::lab_program`).
+//! The programs that run inside labs and next to tests. They are in one file, so that they are
+//! linked only once, and a lab carries them only once. The name under which the file is started
+//! selects the program: `lab-poll` is a link to the file (`vmnoise_labs::lab_program`).
 #![forbid(unsafe_code)]
 #![allow(clippy::print_stdout)]
 

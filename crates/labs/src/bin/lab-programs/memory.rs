@@ -1,6 +1,6 @@
-//! `lab-memory NAME` prints the memory of a process of this name as JSON. It prints the most
-//! resident memory, and the kernel memory of its BPF maps and programs as /proc/PID/fdinfo reports
-//! it.
+//! `lab-memory NAME` prints the memory of a process of this name as JSON. It prints the peak of the
+//! resident memory, and the kernel memory of the process's BPF maps and programs
+//! (/proc/PID/fdinfo).
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -22,7 +22,7 @@ pub fn main() -> Result<()> {
         .pid;
     let folder = Path::new("/proc").join(pid.to_string());
     let resident_kib = number(&fs::read_to_string(folder.join("status"))?, "VmHWM");
-    // Several descriptors may hold the same map or program.
+    // Several descriptors may refer to the same map or program, so each ID counts once.
     let mut of_bpf = BTreeMap::new();
     for entry in fs::read_dir(folder.join("fdinfo"))? {
         let Ok(text) = fs::read_to_string(entry?.path()) else {

@@ -1,12 +1,12 @@
-//! `lab-network storm` keeps packets going round forever between the two network cards of a lab,
-//! which are on one wire. They are ports of one bridge, which sends out of one port what came in by
-//! the other, so no program has to send. A broadcast of the bridge itself leaves by both ports, so
-//! it goes round once in each direction.
+//! `lab-network storm` keeps packets moving forever between the two network cards of a lab. Both
+//! cards are on one wire, and are ports of one bridge. The bridge sends each packet out of the
+//! other port than the one by which it came in, so no program has to send. A broadcast of the
+//! bridge itself leaves by both ports, so it moves once in each direction.
 //!
 //! `lab-network flood CPU here|elsewhere` sends packets to its own machine. It must be started in a
-//! network namespace of its own: `unshare --net --mount lab-network flood …`. The packets are
-//! received on that CPU (receive packet steering, Documentation/networking/scaling.rst), or on the
-//! other CPU, which sends.
+//! network namespace of its own: `unshare --net --mount lab-network flood …`. With `here`, this CPU
+//! receives the packets (receive packet steering, Documentation/networking/scaling.rst). With
+//! `elsewhere`, the CPU that sends also receives.
 
 use std::convert::Infallible;
 use std::fs;
@@ -22,26 +22,26 @@ use vmnoise_labs::bed::inside;
 use vmnoise_labs::links::Links;
 use vmnoise_labs::placed;
 
-/// Number of packets at a time; in a lab, per card. A device driver takes up to 64
-/// (NAPI_POLL_WEIGHT) before it gives way.
+/// Number of packets that are sent at the same time; `storm` has this many per card. A device
+/// driver handles up to 64 packets (NAPI_POLL_WEIGHT) before it yields the CPU.
 const PACKETS: u64 = 32;
-/// Largest packet in bytes, as on an Ethernet.
+/// Maximum size of a packet in bytes, as on an Ethernet.
 const MTU: u32 = 1_500;
-/// Bytes that a packet holds of a fragmented datagram.
+/// Number of bytes of a fragmented datagram that one packet contains.
 const FRAGMENT: usize = 1_480;
-/// Bytes of the header of a datagram.
+/// Size of the header of a datagram in bytes.
 const HEADER: usize = 8;
-/// Period of the packets; in a lab the wire takes this long.
+/// Time between two rounds of packets. In a lab, the wire delays a packet by this time.
 const EVERY: Duration = Duration::from_millis(1);
 const BRIDGE: &str = "br0";
 const PORTS: [&str; 2] = ["eth0", "eth1"];
 const OWN: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 1);
 const ALL: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 255);
-/// UDP port with no service (RFC 863).
+/// UDP port of the discard service (RFC 863), on which no program listens.
 const DISCARD: u16 = 9;
-/// Limit for links to get ready.
+/// Maximum time until the links are ready.
 const BACKSTOP: Duration = Duration::from_secs(5);
-/// BR_STATE_FORWARDING of linux/if_bridge.h.
+/// BR_STATE_FORWARDING of linux/if_bridge.h: the state of a port that forwards packets.
 const FORWARDING: &str = "3";
 
 pub fn main() -> Result<()> {
@@ -60,7 +60,7 @@ fn storm() -> Result<()> {
         Path::new(inside::COMMANDS).exists(),
         "this lets a network of two cards never rest: inside a lab only"
     );
-    // IPv6 would send broadcasts of its own, now and later.
+    // Otherwise IPv6 would send broadcasts, now and later.
     for links in ["all", "default"] {
         set(
             &format!("/proc/sys/net/ipv6/conf/{links}/disable_ipv6"),
@@ -71,7 +71,8 @@ fn storm() -> Result<()> {
     links.add_bridge(BRIDGE)?;
     for port in PORTS {
         links.set_up(port, Some(BRIDGE))?;
-        // Packets come back with this machine's own address, and the kernel would warn of that.
+        // Packets come back with this machine's own address. With `learning`, the kernel would warn
+        // about this.
         set(&format!("/sys/class/net/{port}/brport/learning"), "0")?;
     }
     links.set_up(BRIDGE, None)?;
@@ -87,7 +88,7 @@ fn storm() -> Result<()> {
     }
     for port in PORTS {
         let file = format!("/sys/class/net/{port}/statistics/rx_packets");
-        // More packets than were sent, so they go round.
+        // The card has received more packets than were sent, so the packets keep moving.
         until(&format!("packets go round by {port}"), || {
             Ok(get(&file)?.parse::<u64>()? > PACKETS)
         })?;
@@ -96,7 +97,7 @@ fn storm() -> Result<()> {
 }
 
 fn flood(cpu: u32, is_here: bool) -> Result<Infallible> {
-    // Before anything is mounted, which would affect all other processes.
+    // This check comes first, because a mount would affect all other processes of the namespace.
     for namespace in ["net", "mnt"] {
         ensure_own(namespace)?;
     }
@@ -126,18 +127,18 @@ fn flood(cpu: u32, is_here: bool) -> Result<Infallible> {
     let receives = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0))?;
     let to = receives.local_addr()?;
     let sends = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0))?;
-    // As fragments, because the kernel sends them without a pause, faster than single packets are
-    // received.
+    // The datagram is fragmented. The kernel sends fragments without a pause, faster than it
+    // receives single packets.
     let datagram = vec![0; PACKETS as usize * FRAGMENT - HEADER];
     loop {
-        // No reader: packets that do not fit are dropped.
+        // No program reads the packets. The kernel drops packets that do not fit into the buffer.
         sends.send_to(&datagram, to)?;
         sleep(EVERY);
     }
 }
 
-/// Checks that this process is in another namespace of this kind than its parent, as after
-/// `unshare`. A comparison with the machine's first process does not work in every container.
+/// Checks that this process has another namespace of this kind than its parent, as after `unshare`.
+/// A comparison with the machine's first process does not work in every container.
 fn ensure_own(kind: &str) -> Result<()> {
     const REMEDY: &str = "start it as root by `unshare --net --mount`";
     let of = |process: &str| {

@@ -1,6 +1,6 @@
-//! `lab-partition CPU alone|together COMMAND...`, inside a lab, makes this CPU a cpuset partition
-//! named `cpuCPU` and becomes the command. With `together` the command runs in the partition. With
-//! `alone` the partition stays empty for threads that move there themselves.
+//! `lab-partition CPU alone|together COMMAND...` works inside a lab only. It makes this CPU a
+//! cpuset partition named `cpuCPU`, and becomes the command. With `together`, the command runs in
+//! the partition. With `alone`, the partition stays empty until threads move themselves there.
 
 use std::fs;
 use std::os::unix::process::CommandExt;

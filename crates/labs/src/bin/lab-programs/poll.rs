@@ -1,11 +1,11 @@
-//! `lab-poll CPU THRESHOLD_CYCLES POLL_MS WAIT_MS [FILE=WORDS]...` writes WORDS into each FILE (the
-//! switches of a kernel tracer) and waits for WAIT_MS. Then it reads the TSC again and again for
-//! POLL_MS at SCHED_FIFO, and prints every gap of the threshold or more as JSON.
+//! `lab-poll CPU THRESHOLD_CYCLES POLL_MS WAIT_MS [FILE=WORDS]...` writes WORDS into each FILE,
+//! such as the switches of a kernel tracer, and waits for WAIT_MS. Then it reads the TSC at
+//! SCHED_FIFO again and again for POLL_MS. It prints all gaps of at least the threshold as JSON.
 //!
-//! It is the plain loop of sysjitter, without any of vmnoise's own pollers. So it is the reference
-//! for their gaps, and observes the noise of all tracers alike. An ordinary task waits for the CPU
-//! all the time, so that the tick's work is the same whether or not a tracer's own poller waits
-//! there too.
+//! `lab-poll` is the plain loop of sysjitter, and contains no poller of `vmnoise`. So it is the
+//! reference for the gaps of these pollers, and observes the noise of all tracers in the same way.
+//! A task of ordinary priority waits for the CPU all the time. So the work of the tick is the same,
+//! whether or not a tracer's poller also waits there.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -16,10 +16,10 @@ use vmnoise_events::Policy;
 use vmnoise_labs::polled::{PolledGap, PolledRun};
 use vmnoise_workload::{thread, tsc};
 
-/// Priority above all ordinary tasks, which include the pollers of tracers, and below PREEMPT_RT's
-/// own real-time threads, which begin at 50.
+/// Priority above all ordinary tasks, which include the pollers of tracers. It is below
+/// PREEMPT_RT's own real-time threads, whose priorities begin at 50.
 const PRIORITY: i32 = 49;
-/// More than one gap per 10 us for a second.
+/// Maximum number of gaps: one gap per 10 us for a second.
 const MOST_GAPS: usize = 100_000;
 
 pub fn main() -> Result<()> {
@@ -61,8 +61,8 @@ pub fn main() -> Result<()> {
     Ok(())
 }
 
-/// Polls until the time is over or `gaps` is full. Returns the number of gaps, and the first and
-/// the last reading.
+/// Polls until the time is over or `gaps` is full. Returns the number of gaps, the first reading of
+/// the TSC, and the last reading.
 fn poll(threshold_tsc: u64, poll_tsc: u64, gaps: &mut [PolledGap]) -> (usize, u64, u64) {
     let begin_tsc = tsc::now();
     let mut last_tsc = begin_tsc;

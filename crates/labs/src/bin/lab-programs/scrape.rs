@@ -1,6 +1,6 @@
 //! `lab-scrape up` sets up the loopback link of a lab. `lab-scrape ADDRESS:PORT [THREAD…]` prints
-//! the metrics of a server under `/metrics`. In the same format it prints the scheduler's counts of
-//! the threads whose names begin with THREAD, before and after the request.
+//! the metrics that a server exports under `/metrics`. In the same format, it prints the
+//! scheduler's counts before and after the request, for all threads whose names begin with THREAD.
 
 use std::time::Duration;
 

@@ -1,7 +1,7 @@
-//! `lab-switches NAME SECONDS` prints as JSON, for that time, the run time of the BPF programs of a
-//! process of this name (`kernel.bpf_stats_enabled`). It also prints the number of task switches,
-//! and how often a vCPU of a microVM got a CPU. The programs have no names in the output: their
-//! numbers of runs tell them apart.
+//! `lab-switches NAME SECONDS` observes a process of this name for SECONDS, and prints JSON. The
+//! JSON contains the run time of the process's BPF programs (`kernel.bpf_stats_enabled`), the
+//! number of task switches, and how often a vCPU of a microVM got a CPU. The programs have no names
+//! in the JSON; their numbers of runs distinguish them.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -15,7 +15,7 @@ use vmnoise_labs::{processes, schedstat};
 
 const STATS: &str = "/proc/sys/kernel/bpf_stats_enabled";
 
-/// Number of runs of each program by its ID, and their nanoseconds.
+/// For each BPF program by its ID, the number of its runs, and their total time in nanoseconds.
 type Programs = BTreeMap<u64, (u64, u64)>;
 
 struct Count {
@@ -78,7 +78,7 @@ fn programs(pid: u32) -> Result<Programs> {
     Ok(programs)
 }
 
-/// Returns how often the vCPUs of a microVM got a CPU.
+/// Returns how many times the vCPUs of a microVM got a CPU.
 fn slices_of_vcpus(pid: u32) -> Result<u64> {
     let mut slices = 0;
     for entry in fs::read_dir(format!("/proc/{pid}/task"))? {
@@ -92,7 +92,7 @@ fn slices_of_vcpus(pid: u32) -> Result<u64> {
     Ok(slices)
 }
 
-/// Returns the number after a word at the start of a line.
+/// Returns the number after `word`, which is at the start of a line.
 fn number(text: &str, word: &str) -> Option<u64> {
     let value = text.lines().find_map(|line| line.strip_prefix(word))?;
     value.trim().parse().ok()

@@ -1,4 +1,4 @@
-//! `lab-tied PROGRAM [ARGUMENT...]` becomes this program, which the kernel kills when the thread
+//! `lab-tied PROGRAM [ARGUMENT...]` becomes PROGRAM. The kernel kills the program when the thread
 //! that started it ends.
 
 use std::os::unix::process::CommandExt;

@@ -1,7 +1,7 @@
-//! `lab-tracefs while FILE=VALUE... -- COMMAND...` writes these files of tracefs in order, traces
-//! until the command ends, and keeps the trace. `lab-tracefs for SECONDS FILE=VALUE...` traces
-//! without a command. `lab-tracefs show` prints the kept trace. At start and end the kernel's own
-//! counts of softirqs are written into the trace.
+//! `lab-tracefs while FILE=VALUE... -- COMMAND...` writes these values into files of tracefs in
+//! order, traces until COMMAND ends, and keeps the trace. `lab-tracefs for SECONDS FILE=VALUE...`
+//! traces for SECONDS without a command. `lab-tracefs show` prints the kept trace. At the start and
+//! the end of a trace, the program writes the kernel's own counts of softirqs into the trace.
 
 use std::path::Path;
 use std::process::{Command, ExitCode};
@@ -10,7 +10,7 @@ use std::time::Duration;
 use anyhow::{Context, Result, bail};
 
 const TRACEFS: &str = "/sys/kernel/tracing";
-/// File with the last trace.
+/// File in which the last trace is kept.
 const KEPT: &str = "/tmp/trace";
 
 pub fn main() -> Result<ExitCode> {
@@ -50,7 +50,7 @@ fn trace(settings: &[&str], wait: impl FnOnce() -> Result<ExitCode>) -> Result<E
     mark()?;
     write("tracing_on", "0")?;
     std::fs::write(KEPT, std::fs::read(Path::new(TRACEFS).join("trace"))?)?;
-    // A tracer with threads would go on. This write also empties the trace.
+    // A tracer with threads of its own would continue otherwise. This write also empties the trace.
     write("current_tracer", "nop")?;
     write("tracing_on", "1")?;
     outcome
@@ -68,7 +68,8 @@ fn run(command: &[&str]) -> Result<ExitCode> {
     Ok(code.map_or(ExitCode::FAILURE, ExitCode::from))
 }
 
-/// Writes the counts in one line, because a marker has only one.
+/// Writes the kernel's counts of softirqs into the trace, on one line: a marker can have only one
+/// line.
 fn mark() -> Result<()> {
     let counts = std::fs::read_to_string("/proc/softirqs")?;
     let words: Vec<&str> = counts.split_whitespace().collect();

@@ -1,6 +1,6 @@
-//! `lab-tty COLUMNS LINES SECONDS COMMAND...`, inside a lab, runs a command in a terminal of that
-//! size. It prints everything that the command wrote to the terminal within SECONDS, escape
-//! sequences included, and then presses `q`.
+//! `lab-tty COLUMNS LINES SECONDS COMMAND...` works inside a lab only. It runs the command in a
+//! terminal of this size. After SECONDS, it prints everything that the command has written to the
+//! terminal, including escape sequences. Then it presses `q`.
 
 use std::fs::{self, File};
 use std::io::{Read, Write};
@@ -15,7 +15,7 @@ use rustix::process::setsid;
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 use rustix::termios::{Winsize, tcsetwinsize};
 
-/// Mount point of pseudo terminals, which a lab does not mount by itself.
+/// Mount point of pseudo terminals. A lab does not mount them by itself.
 const TERMINALS: &str = "/dev/pts";
 
 pub fn main() -> Result<()> {
@@ -66,21 +66,22 @@ fn show(size: Winsize, time: Duration, command: &[&str]) -> Result<()> {
     Ok(())
 }
 
-/// Returns the output of the terminal, until no process has it open.
+/// Returns a receiver for the output of the terminal. A thread reads it until no process has the
+/// terminal open.
 fn reported(mut terminal: File) -> Receiver<Vec<u8>> {
     let (to, from) = channel();
     std::thread::spawn(move || {
         let mut bytes = [0; 4096];
         while let Ok(count @ 1..) = terminal.read(&mut bytes) {
-            // After the time is over there is no receiver, but the terminal must still be read.
+            // After SECONDS nobody receives the output, but the terminal must still be read.
             let _ = to.send(bytes[..count].to_vec());
         }
     });
     from
 }
 
-/// Becomes the command in this terminal: the first terminal that a session leader opens controls
-/// the session.
+/// Becomes the command, with this terminal as the controlling terminal. The first terminal that a
+/// session leader opens controls the session.
 fn become_it(terminal: &str, program: &str, words: &[&str]) -> Result<()> {
     setsid()?;
     let file = File::options().read(true).write(true).open(terminal)?;

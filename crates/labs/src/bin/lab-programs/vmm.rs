@@ -1,6 +1,6 @@
-//! `lab-vmm STEP... -- COMMAND...` starts a VMM and does these steps to it one after the other. It
-//! prints as JSON the steps, their times, and the kernel's counts of the VM. [`Step`] lists the
-//! steps.
+//! `lab-vmm STEP... -- COMMAND...` starts a VMM with this command, and performs the steps on it one
+//! after the other. It prints the steps, their times, and the kernel's counts of the VM as JSON.
+//! [`VmmStep`] describes the steps.
 
 use std::io::Read;
 use std::path::Path;
@@ -177,7 +177,8 @@ impl Vmm {
         })
     }
 
-    /// Reads the pipe to its end first, because a full pipe would block the VMM.
+    /// Waits until the VMM ends. Reads the pipe to its end first, because a full pipe would block
+    /// the VMM.
     fn end(&mut self) -> Result<()> {
         let mut stdout = self.child()?.stdout.take().context("its stdout")?;
         stdout.read_to_string(&mut self.said)?;
@@ -241,7 +242,7 @@ impl Vmm {
     }
 }
 
-/// The thread of a guest's first vCPU, read with times on the guest's clock.
+/// The thread of a guest's first vCPU. The times of reads are on the guest's clock.
 struct Watched {
     pid: u32,
     tid: u32,
@@ -273,7 +274,7 @@ impl Watched {
 
     /// Reads the thread's counts again and again until `count` commands of the guest have ended.
     fn looks(&self, count: usize) -> Result<Vec<ThreadSchedstat>> {
-        // Each read takes CPU time from the guest if there is one CPU.
+        // With one CPU, each read takes CPU time from the guest.
         const EVERY: Duration = Duration::from_millis(25);
         let mut looks = Vec::new();
         let guest = GuestFiles::of(0);
@@ -285,14 +286,14 @@ impl Watched {
     }
 }
 
-/// Returns how long all of its vCPUs' threads have waited for a CPU.
+/// Returns for how long all vCPU threads of this VMM have waited for a CPU in total, nanoseconds.
 fn waited_ns(id: u32) -> Result<u64> {
     let vcpus = kvm_stat::vcpus(id)?.into_iter();
     let delays = vcpus.map(|(_, tid)| Ok(schedstat::read(id, tid)?.run_delay_ns));
     delays.sum()
 }
 
-/// Returns a process that has attached all its BPF programs.
+/// Returns the process ID of a process that has attached all of its BPF programs.
 fn tracer() -> Option<u32> {
     let processes = fs::read_dir("/proc").ok()?.flatten();
     processes.into_iter().find_map(|process| {
@@ -301,7 +302,7 @@ fn tracer() -> Option<u32> {
     })
 }
 
-/// Waits until `it` returns a value, and the value has been the same for `time`.
+/// Waits until `it` has returned the same value for longer than `time`.
 fn wait_until_steady<T: PartialEq>(
     what: &str,
     time: Duration,

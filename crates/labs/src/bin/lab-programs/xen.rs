@@ -1,13 +1,13 @@
-//! The Dom0 of a lab of Xen:
+//! Commands for the Dom0 of a lab with Xen:
 //!
 //! - `lab-xen serve` starts Xen's programs.
-//! - `lab-xen start` also starts the guest that the lab carries.
+//! - `lab-xen start` starts Xen's programs and the guest that the lab carries.
 //! - `lab-xen told COUNT` sleeps until COUNT of the guest's commands have ended.
-//! - `lab-xen results COUNT` also prints their results, one line of JSON each, and all of the
-//!   guest's console on stderr.
-//! - `lab-xen waits COUNT` runs `xentrace` until COUNT commands have ended. It prints each wait of
-//!   the guest's vCPU for a CPU as JSON, from the report of `xenalyze`: the TSC at its end, and its
-//!   length.
+//! - `lab-xen results COUNT` sleeps like `told`. Then it prints the results of the guest's
+//!   commands, one line of JSON each. It prints the guest's whole console on stderr.
+//! - `lab-xen waits COUNT` runs `xentrace` until COUNT of the guest's commands have ended. Then it
+//!   prints each wait of the guest's vCPU for a CPU as JSON, from the report of `xenalyze`: the TSC
+//!   at the wait's end, and the length of the wait.
 //! - `lab-xen fifo PRIORITY` runs the QEMU of an HVM guest at SCHED_FIFO.
 
 use std::fs::{self, File};
@@ -24,15 +24,15 @@ use vmnoise_labs::bed::inside::{XEN_DOMAIN, XEN_GUEST_CONSOLE, results_on_consol
 use vmnoise_labs::bed::xl;
 use vmnoise_labs::{urgency, xen_waits};
 
-/// Time without output after which a guest counts as hung; not an estimate of a command's usual
-/// time.
+/// Maximum time without output of the guest before the guest counts as hung. Commands usually take
+/// much less.
 const SILENCE: Timespec = Timespec {
     tv_sec: 60,
     tv_nsec: 0,
 };
-/// Class of the scheduler's events (TRC_SCHED of xen/include/public/trace.h).
+/// Class of the events of Xen's scheduler (TRC_SCHED of xen/include/public/trace.h).
 const SCHEDULER: &str = "0x0002f000";
-/// Number of the guest's domain, the first after Dom0.
+/// Number of the guest's domain. It is the first domain after Dom0.
 const GUEST: u32 = 1;
 const TRACE: &str = "/tmp/trace";
 /// Folders that Xen's programs expect.
@@ -84,10 +84,12 @@ fn serve() -> Result<()> {
     run("xenconsoled", &["--log=guest", &folder])
 }
 
-/// Runs a program of Xen. A daemon goes to the background by itself once it works.
+/// Runs a program of Xen, and waits for its end. A daemon moves to the background by itself when it
+/// works.
 fn run(program: &str, arguments: &[&str]) -> Result<()> {
     let mut command = Command::new(format!("/bin/{program}"));
-    // A daemon keeps its output open, and a pipe would keep our reader waiting.
+    // A daemon keeps its output open, so a reader of a pipe would wait forever. Therefore the
+    // output goes to a file.
     let log = format!("/tmp/{program}.log");
     let out = File::create(&log)?;
     let status = command
@@ -103,8 +105,8 @@ fn run(program: &str, arguments: &[&str]) -> Result<()> {
     Ok(())
 }
 
-/// Sleeps until the guest has written `count` results, and returns its console. Dom0 does not poll,
-/// because each check would take CPU time from the guest.
+/// Sleeps until the guest has written `count` results, and returns the guest's console. Dom0 does
+/// not poll, because each check would take CPU time from the guest.
 fn wait_for(count: usize) -> Result<String> {
     let watch = inotify::init(inotify::CreateFlags::CLOEXEC)?;
     inotify::add_watch(&watch, XEN_GUEST_CONSOLE, inotify::WatchFlags::MODIFY)?;
@@ -124,8 +126,8 @@ fn wait_for(count: usize) -> Result<String> {
     }
 }
 
-/// Records Xen's scheduler until the guest has written `count` results, and prints the waits of the
-/// guest's vCPU. The whole trace would take minutes on a serial port.
+/// Records Xen's scheduler until the guest has written `count` results. Then prints the waits of
+/// the guest's vCPU. To print the whole trace on a serial port would take minutes.
 fn waits(count: usize) -> Result<()> {
     let recorder = Command::new("/bin/xentrace")
         .args(["-D", "-S", "256", "-e", SCHEDULER, TRACE])
@@ -133,7 +135,7 @@ fn waits(count: usize) -> Result<()> {
         .spawn()
         .context("starting xentrace")?;
     wait_for(count)?;
-    // xentrace writes the last of its buffers when it is asked to end.
+    // xentrace writes the rest of its buffers after the request to end.
     kill_process(Pid::from_child(&recorder), Signal::TERM)?;
     let ended = recorder.wait_with_output()?;
     ensure!(ended.status.success(), "xentrace: {}", ended.status);
@@ -149,9 +151,9 @@ fn waits(count: usize) -> Result<()> {
     Ok(())
 }
 
-/// Returns the TSC of the first record that has one (`t_rec` of xen/include/public/trace.h). A
-/// record starts with a word: 28 bits of event, 3 bits with the number of further words, and one
-/// bit for a TSC in front of these.
+/// Returns the TSC of the first record that has one (`t_rec` of xen/include/public/trace.h). The
+/// first word of a record has 28 bits for the event, 3 bits for the number of further words, and a
+/// last bit. This bit is set if a TSC follows.
 fn first_tsc(trace: &[u8]) -> Option<u64> {
     let word = |at: usize| Some(u32::from_le_bytes(trace.get(at..at + 4)?.try_into().ok()?));
     let mut at = 0;

@@ -1,5 +1,5 @@
-//! `soak SECONDS COMMAND…` runs each of these vmnoise commands for an equal part of the time. It
-//! fails if memory keeps growing, or anything is lost.
+//! `soak SECONDS COMMAND…` runs each of these `vmnoise` commands for an equal part of SECONDS. It
+//! fails if the memory of a command keeps growing, or if events are lost.
 #![forbid(unsafe_code)]
 
 mod serve;
@@ -13,10 +13,10 @@ use vmnoise_labs::VmnoiseRun;
 use vmnoise_labs::footprint::resident_kb;
 use vmnoise_labs::judge::assert_budgets_add_up;
 
-/// Growth that is no leak: pages that are touched late.
+/// Allowed growth of resident memory in KiB. It covers pages that are touched late.
 const GROWTH_KB: u64 = 1024;
-/// Losses that must be zero. Unpaired switches do not count, because some kernels hide switches of
-/// some tasks.
+/// Kinds of losses that must not happen. Unpaired switches are allowed, because some kernels hide
+/// switches of some tasks.
 const LOSSES: [&str; 4] = ["ring_full", "recursion", "mailbox_full", "undecodable"];
 
 fn main() -> Result<()> {
@@ -35,8 +35,8 @@ fn main() -> Result<()> {
     Ok(())
 }
 
-/// Resident memory of a program. Growth in the first half does not count: the program still meets
-/// new tasks and gaps then.
+/// Resident memory of a program in KiB. Growth in the first half of the time does not count,
+/// because the program still finds new tasks and gaps then.
 #[derive(Debug, Default)]
 struct Memory {
     settled_kb: Option<u64>,

@@ -1,5 +1,5 @@
-//! Soaks `vmnoise serve` with many VMs that run seldom, some of which end while others start. The
-//! sums of the VMs that stay must cover all of their time.
+//! Tests `vmnoise serve` for a long time with many VMs that run rarely. Some VMs end while others
+//! start. For each VM that stays, the sums in the metrics must cover the VM's whole time.
 
 use std::collections::VecDeque;
 use std::io::{BufRead, BufReader};
@@ -15,20 +15,20 @@ use vmnoise_labs::metrics::{Metrics, scrape};
 
 use crate::{GROWTH_KB, Memory};
 
-/// Number of VMs at a time, with two vCPUs each.
+/// Number of VMs at the same time, with two vCPUs each.
 const VMS: usize = 100;
 const VCPUS_EACH: f64 = 2.0;
 /// Number of VMs that stay to the end.
 const STAY: usize = 50;
-/// Length of one VM's turn, after which the next one runs: 1 % of the time each.
+/// Time for which one VM runs before the next VM runs. Each VM runs for 1 % of the time.
 const TURN: Duration = Duration::from_millis(20);
-/// Length of a VM's first turn. A vCPU is found by the first walk that meets it inside KVM_RUN, and
-/// there is one walk per second.
+/// Time for which a VM runs first. `vmnoise serve` finds a vCPU only if a walk finds it inside
+/// KVM_RUN, and there is one walk per second.
 const FIRST_TURN: Duration = Duration::from_millis(1_500);
-/// Time between two changes, in which one VM ends and another starts.
+/// Time after which one VM ends and another starts.
 const CHANGE: Duration = Duration::from_secs(5);
 
-/// A program that ends when dropped.
+/// A running program. It ends when this value is dropped.
 struct Running(Child);
 
 impl Running {
@@ -37,7 +37,7 @@ impl Running {
         Ok(Running(command.spawn()?))
     }
 
-    /// Starts a VM that wants to run all the time.
+    /// Starts a VM that would use all CPU time. Signals stop it and let it run.
     fn vm() -> Result<Running> {
         let mut nice = Command::new("nice");
         nice.args(["-n", "19"]).arg(binary());
@@ -62,13 +62,13 @@ impl Drop for Running {
     }
 }
 
-/// Sums of a VM's vCPUs in the metrics, and the time at which they were read.
+/// Sums of a VM's vCPUs in the metrics, and the times before and after the metrics were read.
 struct Held {
     asked: Instant,
     answered: Instant,
     seconds: f64,
     unseen: f64,
-    /// Largest time that is in no sum yet.
+    /// Upper bound for the time that is in no sum yet, seconds.
     waiting: f64,
 }
 
@@ -90,12 +90,13 @@ impl Held {
     }
 }
 
-/// Gives each VM its turn until then; the last VM runs all the time.
+/// Lets each VM run for [`TURN`] until the time `until`, one after the other. The last VM runs all
+/// the time. Returns the number of VMs that were started.
 fn run(vms: &mut VecDeque<Running>, changing: bool, until: Instant) -> Result<usize> {
     let (mut next, mut came, mut changed) = (0, 0, Instant::now());
     while Instant::now() < until {
         if changing && changed.elapsed() > CHANGE {
-            // The VMs that stay are in front.
+            // The VMs that stay are at the front.
             vms.remove(STAY);
             vms.push_back(Running::vm()?);
             (came, changed) = (came + 1, Instant::now());
@@ -165,7 +166,7 @@ pub fn soak(length: Duration) -> Result<()> {
             held > least - last.waiting - rounded && held < most + first.waiting + rounded,
             "{vm}: {held} s of {least} to {most} s"
         );
-        // Not judged, because some kernels hide switches of some tasks.
+        // This time has no limit, because some kernels hide switches of some tasks.
         unseen += last.unseen - first.unseen;
     }
     let [missed, without_room] =
@@ -178,7 +179,7 @@ pub fn soak(length: Duration) -> Result<()> {
     );
     ensure!(missed == 0.0, "{missed} events were missed");
     ensure!(without_room == 0.0, "{without_room} vCPUs found no room");
-    // Metrics list ended VMs until there are 256, so an answer grows until then. Each answer is in
-    // memory twice: as text, and in the buffer of its connection.
+    // Metrics list ended VMs until there are 256 of them, so answers grow until then. Each answer
+    // is in memory twice: as text, and in the buffer of its connection.
     memory.ensure_flat("serve", GROWTH_KB + 2 * answer_kb)
 }

@@ -1,9 +1,9 @@
-//! The table of faults that were caused, and of the findings of `vmnoise audit`.
+//! Writes the table of the faults that were caused, and of the findings of `vmnoise audit`.
 
 use crate::faults::{FaultVerdict, Proof};
 
-/// Returns one row per fault. The faults of a set follow each other, with the total gain of their
-/// changes.
+/// Returns a table with one row per fault. The faults of one set are next to each other. The first
+/// of them shows the total gain of the set's changes.
 pub fn faults(found: &Proof) -> String {
     let clean = found.clean.iter();
     let clean: Vec<String> = clean
@@ -23,7 +23,7 @@ pub fn faults(found: &Proof) -> String {
     for set in &found.judged {
         let promised_ns: u64 = set.iter().map(|it| it.promised_ns).sum();
         text.extend(set.iter().enumerate().map(|(number, it)| {
-            // The gain is of all changes of the set.
+            // The gain belongs to all changes of the set, so only the set's first row shows it.
             let of_set = match number {
                 0 => of_set(it, promised_ns),
                 _ => [(); 4].map(|()| "\"".to_owned()),

@@ -1,10 +1,11 @@
-//! The tables of the flagship scenario: the guest's own kernel, and `vmnoise` alone and joined.
+//! Writes the tables of the flagship scenario: noise according to the guest's own kernel, to
+//! `vmnoise` in the guest, and to the join.
 
 use super::maybe;
 use crate::oracle::branch::OracleExit;
 use crate::oracle::flagship::{Flagship, FlagshipSample, SHARES};
 
-/// Returns the two tables.
+/// Returns the two tables of the scenario.
 pub fn flagship(found: &Flagship) -> String {
     let [hw, nmi, irq, softirq, thread] = found.kernel.counts;
     let mut text = format!(
@@ -55,7 +56,7 @@ pub fn flagship(found: &Flagship) -> String {
     text
 }
 
-/// Returns the exit as a tree.
+/// Returns the section with an exit as a tree.
 pub fn busiest_exit(found: &OracleExit) -> String {
     format!(
         "### An exit with much work of its host\n\n\

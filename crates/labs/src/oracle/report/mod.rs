@@ -1,4 +1,4 @@
-//! Writes the generated sections of documents.
+//! Writes the generated sections of documentation pages.
 
 mod faults;
 mod flagship;
@@ -19,23 +19,23 @@ pub use mpi::mpi;
 pub use timerlat::{TimerlatTruth, timerlat};
 pub use xen::xen;
 
-/// Generated section between two markers of a page.
+/// A generated section of a page. It stands between two markers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PagePart {
-    /// Comparison of `vmnoise osnoise` and the join with others.
+    /// Comparison of `vmnoise osnoise` and the join with other tools.
     Noise,
-    /// Comparison of `vmnoise timerlat` with others.
+    /// Comparison of `vmnoise timerlat` with other tools.
     Timerlat,
-    /// Findings of `vmnoise audit`.
+    /// Faults that were caused, and the findings of `vmnoise audit`.
     Faults,
-    /// Predictions of `vmnoise scale`.
+    /// Predictions of `vmnoise scale` compared with a measured MPI program.
     Mpi,
-    /// Effect of slop in a guest's timers.
+    /// Effect of TIMER_SLOP on the latencies in a guest of Xen.
     Xen,
 }
 
 impl PagePart {
-    /// Returns the lines above and below the section.
+    /// Returns the marker lines before and after the section.
     fn markers(self) -> [String; 2] {
         let name = match self {
             PagePart::Noise => "make validate",
@@ -63,7 +63,7 @@ pub fn renewed(page: &str, part: PagePart, generated: &str) -> Result<String> {
     ))
 }
 
-/// Returns the comparison of `vmnoise` with the kernel's tracer.
+/// Returns the section that compares `vmnoise` with the kernel's tracer.
 pub fn beside(found: &BesideKernel, repeats: bool) -> String {
     let mut text = format!(
         "### On the thread of the kernel's tracer\n\nLinux {}, virtual time, {} ms, {} events lost. \
@@ -107,13 +107,13 @@ pub fn beside(found: &BesideKernel, repeats: bool) -> String {
     text
 }
 
-/// Returns the comparison of NMIs.
+/// Returns the section that compares the NMIs of both tracers.
 pub fn nmis(found: &Agreement) -> String {
     let row = row(found);
     format!("### NMIs\n\nAlso on the thread of the kernel's tracer.\n\n{AGREEMENT_HEAD}{row}")
 }
 
-/// Returns the comparison of softirqs.
+/// Returns the section that compares the softirqs of both tracers.
 pub fn soft_interrupts(found: &Softirqs) -> String {
     let mut text = format!(
         "### Softirqs\n\nLinux {}, virtual time, {} ms.\n\n{AGREEMENT_HEAD}{}\n\
@@ -131,7 +131,7 @@ pub fn soft_interrupts(found: &Softirqs) -> String {
     text
 }
 
-/// Returns the comparison of guest and host on this machine.
+/// Returns the section that compares a guest and its host on this machine.
 pub fn guest_and_host(found: &[Residual]) -> String {
     let mut text = "### The layers below this machine, observed by its guest and by itself\n\n\
                     | run | µs/s | gaps/s | period µs | part of the residual |\n|---|---|---|---|---|\n"
@@ -168,7 +168,7 @@ pub fn guest_and_host(found: &[Residual]) -> String {
     )
 }
 
-/// Rates of one side, µs/s.
+/// Lowest, mean and highest rate of lost time of one measuring program, microseconds per second.
 struct Spread {
     side: MeasuringSide,
     low: f64,

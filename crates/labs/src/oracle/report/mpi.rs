@@ -1,10 +1,10 @@
-//! The table of an MPI program, predicted and measured.
+//! Writes the table of an MPI program's step times, predicted and measured.
 
 use std::process::Command;
 
 use crate::mpi::{PredictionComparison, SceneOutcome};
 
-/// Returns the step times of each comparison.
+/// Returns the section with the step times of each comparison.
 pub fn mpi(found: &[(PredictionComparison<'_>, Vec<SceneOutcome>)]) -> String {
     let mut text = format!(
         "### Steps of an MPI program, predicted and measured\n\n\
@@ -59,7 +59,7 @@ fn us(ns: f64) -> String {
     format!("{:.0}", ns / 1e3)
 }
 
-/// Returns the first line of the program's own version message.
+/// Returns the first line that the program prints with the argument for its version.
 fn version(program: &str, argument: &str) -> String {
     let output = Command::new(program).arg(argument).output();
     let output = output.map(|output| output.stdout).unwrap_or_default();

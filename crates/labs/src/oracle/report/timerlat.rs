@@ -1,21 +1,21 @@
-//! The generated section that compares `vmnoise timerlat` with others.
+//! Writes the section that compares `vmnoise timerlat` with other tools.
 
 use crate::oracle::{
     BesideCyclictest, BesideTimerlat, Causes, Delay, DeschedulingTrace, HereBesideCyclictest, Turns,
 };
 
-/// All results of the comparison.
+/// All results of the section.
 #[derive(Debug)]
 pub struct TimerlatTruth {
-    /// Comparison with the kernel's tracer.
+    /// Comparison with the kernel's timerlat tracer.
     pub kernel: BesideTimerlat,
     /// Comparison with cyclictest under virtual time.
     pub cyclictest: BesideCyclictest,
     /// Comparison with cyclictest on this machine.
     pub here: HereBesideCyclictest,
-    /// Causes inside the machine.
+    /// Delays with known causes inside the machine.
     pub causes: Causes,
-    /// A cause below the machine.
+    /// Delays with a known cause on the machine's host.
     pub descheduled: DeschedulingTrace,
 }
 

@@ -1,11 +1,11 @@
-//! The table of a guest of Xen with more and with less slop in its timers.
+//! Writes the table of wake-ups in a guest of Xen, with the default TIMER_SLOP and with less.
 
 use serde_json::Value;
 
 use super::maybe;
 use crate::oracle::xen_slop::Woken;
 
-/// Returns the latencies of each context, as booted and with less slop.
+/// Returns the section with the latencies of each context, with both values of TIMER_SLOP.
 pub fn xen(found: &[Woken; 2]) -> String {
     let kernel = found[0].doctor["kernel"].as_str().unwrap_or_default();
     let mut text = format!(

@@ -1,5 +1,5 @@
-//! Bands of generated recordings, and how often they contain the result of a long recording of the
-//! same world.
+//! Tests how often the bands of short generated recordings contain the true value. The true value
+//! comes from a long recording of the same simulated world.
 
 use super::{barriers, exponential, predicted, record};
 use crate::record::CpuRecord;
@@ -7,23 +7,24 @@ use crate::scale::{AtScale, Basis, WhyNot};
 
 const RUNS: u64 = 100;
 const RUN_NS: u64 = 10_000_000_000;
-/// Length of the long recording: its worst gaps occur as often as they should.
+/// Duration of the long recording, in nanoseconds. It is long enough to contain the rarest gaps
+/// with their true frequency.
 const WORLD_NS: u64 = 100 * RUN_NS;
 const STEP_NS: u64 = 1_000_000;
-/// Factor that spreads consecutive seeds over all of them (splitmix64).
+/// Factor that turns consecutive seeds into seeds that are far apart (splitmix64).
 const SPREAD: u64 = 0x9e37_79b9_7f4a_7c15;
 /// Numbers of ranks. A run has 10,000 steps, which support a hundred ranks.
 const RANKS: [u64; 3] = [1, 16, 60];
 
-/// Gaps at random moments.
+/// A simulated world with gaps at random moments.
 struct World {
-    /// Length that this part of all gaps exceeds.
+    /// Function that returns the gap length that is exceeded with the given probability.
     length_ns: fn(f64) -> f64,
     pause_ns: f64,
 }
 
-/// Returns a length of the Pareto distribution, cut at a fifth of a second, because no gap lasts
-/// for ever.
+/// Returns the length that a gap of a Pareto distribution exceeds with the probability `longer`, in
+/// nanoseconds. It is at most 200 ms, because no gap lasts for ever.
 fn pareto_ns(exponent: f64, longer: f64) -> f64 {
     (5e3 * longer.powf(-1.0 / exponent)).min(200e6)
 }
@@ -42,12 +43,12 @@ const WITH_VARIANCE: [World; 4] = [
         length_ns: |longer| -100e3 * longer.ln(),
         pause_ns: 10e6,
     },
-    // These gaps are longer than a step, so many ranks wait for them.
+    // These gaps are longer than a step of the program, so many ranks wait for them.
     World {
         length_ns: |longer| -3e6 * longer.ln(),
         pause_ns: 50e6,
     },
-    // These gaps are of two kinds.
+    // These gaps come from two distributions, one of short and one of long gaps.
     World {
         length_ns: |longer| match longer < 0.03 {
             true => 2e6 + 10e6 * longer / 0.03,
@@ -59,13 +60,13 @@ const WITH_VARIANCE: [World; 4] = [
 
 impl World {
     fn recording(&self, seed: u64) -> CpuRecord {
-        // Generators with consecutive seeds are alike.
+        // Generators with consecutive seeds produce similar values.
         let mut random = fastrand::Rng::with_seed(seed.wrapping_mul(SPREAD));
         self.gaps(RUN_NS, &mut random, fastrand::Rng::f64)
     }
 
-    /// Returns the long recording: one length from each of many equally likely parts, at random
-    /// moments.
+    /// Returns the long recording. It has one gap length from each of many equally likely parts of
+    /// the distribution, at random moments.
     fn itself(&self) -> CpuRecord {
         let mut random = fastrand::Rng::with_seed(RUNS);
         let count = (WORLD_NS as f64 / self.pause_ns) as usize;
@@ -97,14 +98,14 @@ impl World {
     }
 }
 
-/// Results of runs for one number of ranks.
+/// Counts of runs by the result of their prediction, for one number of ranks.
 #[derive(Debug, Default, Clone, Copy)]
 struct Said {
     held: u64,
     missed: u64,
     nothing: u64,
     heavy: u64,
-    /// Number of lower bounds that are above the true value.
+    /// Number of runs whose lower bound is above the true value.
     wrong_least: u64,
 }
 
@@ -140,8 +141,8 @@ fn said(world: &World) -> [Said; RANKS.len()] {
     said
 }
 
-/// Returns a bound for the number of runs with an event of this probability: three deviations above
-/// the mean.
+/// Returns an upper bound for the number of runs with an event that has this probability. The bound
+/// is three standard deviations above the mean.
 fn at_most(percent: f64) -> u64 {
     let part = percent / 100.0;
     (percent + 3.0 * (RUNS as f64 * part * (1.0 - part)).sqrt()) as u64
@@ -166,8 +167,9 @@ fn bands_hold_the_truth_in_85_to_95_of_100_runs() {
         }
     }
     for (said, ranks) in all.iter().zip(RANKS) {
-        // For 150 runs, a rate of 90 % has a deviation of 2.4 %. 85 and 95 are two deviations away,
-        // and the seeds are fixed. With long gaps, a run supports fewer than 60 ranks.
+        // With 150 runs, a rate of 90 % has a standard deviation of 2.4 %, so 85 % and 95 % are two
+        // deviations away. The seeds are fixed. With long gaps, a run is not sufficient for 60
+        // ranks.
         let bands = said.held + said.missed;
         let held = 100.0 * said.held as f64 / bands as f64;
         assert!(
@@ -181,8 +183,8 @@ fn bands_hold_the_truth_in_85_to_95_of_100_runs() {
 #[test]
 fn no_prediction_is_made_where_delays_have_no_variance() {
     for (said, ranks) in said(&WITHOUT_VARIANCE).into_iter().zip(RANKS) {
-        // The fit of a shape of 0.77 is below 0.5 in one or two of 100 runs, and the test rejects
-        // one more.
+        // A fit to tails with the shape 0.77 gives less than 0.5 in one or two of 100 runs. The
+        // test of the fit rejects one more.
         assert!(said.heavy + at_most(3.0) >= RUNS, "{ranks} ranks: {said:?}");
         assert!(said.wrong_least <= at_most(5.0), "{ranks} ranks: {said:?}");
     }

@@ -1,4 +1,4 @@
-//! Cases with a known answer.
+//! Tests predictions whose exact or theoretical value is known.
 
 use super::{
     barriers, delay_ns, delay_of_recorded_gaps_ns, exponential, named, predicted, random_gaps,
@@ -7,7 +7,8 @@ use super::{
 use crate::record::CpuRecord;
 use crate::scale::{Basis, BspProgram, Collective, HostCpus, WhyNot, predict};
 
-/// With one gap in each period, a single rank gets the time that is left, whatever its step is.
+/// If one gap comes in each period, a single rank gets the remaining time, whatever the duration of
+/// its step is.
 #[test]
 fn one_rank_with_a_periodic_gap_has_what_is_left_of_its_cpu() {
     let (period_ns, gap_ns) = (1_000_000, 50_000);
@@ -17,8 +18,8 @@ fn one_rank_with_a_periodic_gap_has_what_is_left_of_its_cpu() {
         let prediction = predicted(&records, barriers(step_ns), &[1]);
         let stretched_ns = step_ns as f64 * period_ns as f64 / (period_ns - gap_ns) as f64;
         let found_ns = prediction.scales[0].step_ns.unwrap();
-        // No step begins in the time of the last one, and less is known of steps that the end cuts.
-        // This is less than 8 ms of 20 s.
+        // No step begins in the time of the last step, and less is known of steps that the end of
+        // the run cuts. This affects less than 8 ms of 20 s.
         assert!(
             (found_ns / stretched_ns - 1.0).abs() < 0.05 * 8e6 / 2e10,
             "{step_ns}: {found_ns} {stretched_ns}"
@@ -26,8 +27,8 @@ fn one_rank_with_a_periodic_gap_has_what_is_left_of_its_cpu() {
     }
 }
 
-/// If the gaps of many hosts are periodic, and shorter than the pauses, some rank meets one in each
-/// step.
+/// If the gaps of many hosts are periodic, and the period is one step, some rank meets a gap in
+/// each step.
 #[test]
 fn many_ranks_always_meet_a_periodic_gap() {
     let gaps: Vec<(u64, u64)> = (0..1_000).map(|nth| (nth * 1_000_000, 50_000)).collect();
@@ -37,10 +38,11 @@ fn many_ranks_always_meet_a_periodic_gap() {
     assert!((49_990.0..=50_000.0).contains(&found_ns), "{found_ns}");
 }
 
-/// Poisson gaps with exponential lengths of 100 us, one in 100 steps. Of H hosts about H / 100 are
-/// hit. The largest of n exponential lengths is the mean times 1 + 1/2 + ... + 1/n on average. For
-/// a Poisson number of hits with mean n, it is the mean times ln n + Euler's constant, if n is not
-/// small.
+/// Tests Poisson gaps with exponential lengths of 100 us on average, one gap in 100 steps. Gaps hit
+/// about H / 100 of H hosts.
+///
+/// The largest of n exponential lengths is on average the mean times 1 + 1/2 + ... + 1/n. If n is
+/// random (Poisson) with a large mean m, the largest is the mean times ln m + Euler's constant.
 #[test]
 fn the_slowest_of_many_independent_ranks_is_where_theory_has_it() {
     let mut random = fastrand::Rng::with_seed(3);
@@ -48,15 +50,16 @@ fn the_slowest_of_many_independent_ranks_is_where_theory_has_it() {
     let to_ns = 20_000 * 100_000_000_u64;
     let gaps = random_gaps(&mut random, pause_ns, |it| exponential(it, gap_ns), to_ns);
     let records = [record(0, &gaps, to_ns)];
-    // 2,000,000 steps support 20,000 ranks.
+    // 2,000,000 steps are sufficient for 20,000 ranks.
     let ranks = [2_000, 10_000];
     let prediction = predicted(&records, barriers(step_ns), &ranks);
     for scale in &prediction.scales {
         assert_eq!(scale.basis, Basis::Recorded);
         let hits: f64 = scale.ranks as f64 / 100.0;
         let theory_ns = gap_ns * (hits.ln() + 0.577_2);
-        // With 20,000 gaps, the sample gives the logarithm of the quantile at 1 - 1/n of n hits to
-        // about sqrt(n / 20,000), which is 0.03 and 0.07 means. The bound is three of these.
+        // The largest of n hits is about the quantile at 1 - 1/n. With 20,000 gaps, the sample
+        // gives this quantile with an error of about sqrt(n / 20,000) means: 0.03 and 0.07. The
+        // test allows three times this error.
         let unsure_ns = 3.0 * gap_ns * (hits / 20_000.0).sqrt() + 0.02 * theory_ns;
         let found_ns = delay_ns(scale);
         assert!(
@@ -68,7 +71,7 @@ fn the_slowest_of_many_independent_ranks_is_where_theory_has_it() {
     }
 }
 
-/// Two CPUs that lose time together count as one.
+/// Two CPUs that always lose time together delay a step like one CPU.
 #[test]
 fn what_cpus_of_a_host_have_in_common_is_kept() {
     let mut random = fastrand::Rng::with_seed(4);
@@ -88,7 +91,8 @@ fn what_cpus_of_a_host_have_in_common_is_kept() {
     let [one, both] = delays(&apart)[..] else {
         panic!()
     };
-    // Each CPU loses time in one of ten steps: 1.9 instead of 2 gaps in ten.
+    // Each CPU loses time in one of ten steps. So 1.9 of ten steps of two independent CPUs are
+    // delayed.
     assert!(both / one > 1.8, "{one} {both}");
 }
 
@@ -111,7 +115,7 @@ fn hosts_in_phase_are_as_one_host() {
     let [one, million] = &prediction.scales[..] else {
         panic!()
     };
-    // A rank that is in phase with all others waits for none.
+    // If all hosts are in phase, no rank waits for another rank.
     assert_eq!(delay_ns(one), delay_ns(million));
     assert_eq!(million.basis, Basis::Recorded);
 }
@@ -131,8 +135,8 @@ fn a_host_of_which_some_cpu_is_always_away_is_not_called_quiet() {
     let [one, two] = &prediction.scales[..] else {
         panic!()
     };
-    // Half of one CPU is left. Of two CPUs that take turns, the slower one meets a whole turn in
-    // each step.
+    // One CPU alone loses half of its time. Two CPUs lose their time alternately, so in each step
+    // the slower rank meets one whole gap.
     assert!(
         (delay_ns(one) / 1e6 - 1.0).abs() < 0.01,
         "{}",
@@ -145,7 +149,7 @@ fn a_host_of_which_some_cpu_is_always_away_is_not_called_quiet() {
     );
 }
 
-/// More ranks are never less late, whether the recording gives a figure or only a lower bound.
+/// With more ranks, the delay is never smaller, both for predictions and for lower bounds.
 #[test]
 fn more_ranks_are_never_less_late() {
     let mut random = fastrand::Rng::with_seed(11);
@@ -169,7 +173,7 @@ fn more_ranks_are_never_less_late() {
     }
 }
 
-/// If the end of a run cuts a step, this does not hide the gap that the step was in.
+/// If the end of the run cuts a step, the gap in this step still counts.
 #[test]
 fn a_gap_at_the_end_of_the_run_counts_as_one_in_the_middle() {
     let (to_ns, step_ns, gap_ns) = (10_000_000_000, 1_000_000, 50_000_000);
@@ -187,7 +191,7 @@ fn a_gap_at_the_end_of_the_run_counts_as_one_in_the_middle() {
     let middle = with_gap_at(to_ns / 2);
     let end = with_gap_at(to_ns - gap_ns);
     for (end_ns, middle_ns) in end.iter().zip(&middle) {
-        // Moments in the last step's time are left out: 1 ms of 10 s, and 1 ms of the gap's 50 ms.
+        // The test leaves out the last step's time: 1 ms of 10 s, and 1 ms of the gap's 50 ms.
         assert!(
             (end_ns / middle_ns - 1.0).abs() < 0.03,
             "{end:?} {middle:?}"
@@ -195,8 +199,8 @@ fn a_gap_at_the_end_of_the_run_counts_as_one_in_the_middle() {
     }
 }
 
-/// Removing an injected culprit gains what it costs, at the scale at which ranks meet it. A culprit
-/// with short gaps gains nothing there.
+/// Removing an injected culprit reduces the delay by as much as the culprit adds, for numbers of
+/// ranks that meet it. Removing a culprit with short gaps then gains nothing.
 #[test]
 fn what_an_injected_culprit_costs_is_what_removing_it_gains() {
     let (to_ns, step_ns) = (600_000_000_000, 1_000_000);
@@ -231,13 +235,15 @@ fn what_an_injected_culprit_costs_is_what_removing_it_gains() {
         assert!((without_rare_ns / quiet.step_ns.unwrap() - 1.0).abs() < 1e-9);
     }
     let large = &loud.scales[1];
-    // One host in 600 meets it, so of 4,096 hosts practically always one does.
+    // One host in 600 meets the culprit, so practically always at least one of 4,096 hosts does.
     assert!(large.step_ns.unwrap() > 1_290_000.0 && large.without_ns[1] < 1_006_000.0);
-    // The tick is not to blame there: it ends long before the rare gap does.
+    // The tick does not cause the delay of many ranks, because it ends long before the rare gap
+    // does.
     assert!(large.without_ns[0] > 1_290_000.0, "{large:?}");
 }
 
-/// A recording of a thousand steps supports ten hosts. For more hosts it gives a lower bound.
+/// A recording of a thousand steps is sufficient for ten hosts. For more hosts it gives only a
+/// lower bound.
 #[test]
 fn beyond_what_was_recorded_only_the_least_is_said() {
     let gaps: Vec<(u64, u64)> = (0..1_000).map(|nth| (nth * 1_000_000, 50_000)).collect();
@@ -258,13 +264,14 @@ fn beyond_what_was_recorded_only_the_least_is_said() {
             (Basis::Nothing(WhyNot::FewSteps), None, None)
         );
         assert_eq!(scale.bounds_ns, None);
-        // There is a tick in each step, for which some rank of ten hosts waits. This is certain.
+        // Each step has a tick on one of ten hosts, and some rank waits for the tick. So this delay
+        // is certain.
         let at_least_ns = scale.at_least_ns.unwrap() - scale.undisturbed_ns;
         assert!((45_000.0..=100_000.0).contains(&at_least_ns), "{scale:?}");
     }
 }
 
-/// If a few long gaps make most of the delay, the next recording has more of them, or none.
+/// If a few long gaps cause most of the delay, another recording has more of these gaps, or none.
 #[test]
 fn what_rests_on_a_few_gaps_is_not_predicted() {
     let with = |long: u64| {
@@ -282,8 +289,8 @@ fn what_rests_on_a_few_gaps_is_not_predicted() {
     let few = with(2);
     assert_eq!(few.basis, Basis::Nothing(WhyNot::FewGaps), "{few:?}");
     assert!(few.at_least_ns.unwrap() < few.of_recorded_gaps_ns);
-    // Ten long gaps are in ten of 20 blocks. The relative error is about sqrt(1 / 10), and the band
-    // has a factor of exp(2 * 1.73 * 0.32) = 3.
+    // Ten long gaps are in ten of 20 blocks. The relative error is about sqrt(1 / 10), so the ratio
+    // of the ends of the band is exp(2 * 1.73 * 0.32) = 3.
     let ten = with(11);
     assert_eq!(ten.basis, Basis::Recorded, "{ten:?}");
 }
@@ -298,7 +305,7 @@ fn a_step_longer_than_the_run_has_no_prediction() {
     assert!(predict(&hosts, &barriers(500), &[1]).is_some());
 }
 
-/// An allreduce on quiet CPUs takes as long as its rounds.
+/// On quiet CPUs, an allreduce takes exactly the time of its rounds.
 #[test]
 fn rounds_of_quiet_cpus_add_up() {
     let records = [record(0, &[(500_000_000, 1)], 2_000_000_000)];
@@ -321,7 +328,7 @@ fn rounds_of_quiet_cpus_add_up() {
     });
 }
 
-/// Ranks that do not fill a host have the same number of steps as others.
+/// A number of ranks that does not fill a host is based on the same number of steps as a full host.
 #[test]
 fn what_a_part_of_a_host_rests_on_is_known_as_well() {
     let gaps: Vec<(u64, u64)> = (0..1_000).map(|nth| (nth * 1_000_000, 50_000)).collect();

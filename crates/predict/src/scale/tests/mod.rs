@@ -1,4 +1,4 @@
-//! Comparisons with known answers, and with programs that are run step by step.
+//! Compares predictions with known values and with simulated programs.
 
 mod coverage;
 mod known;
@@ -10,7 +10,7 @@ use vmnoise_events::Share;
 use super::{AtScale, BspProgram, Collective, HostCpus, Prediction, predict};
 use crate::record::{CpuRecord, RecordCulprit};
 
-/// Returns a culprit for the gaps of a test.
+/// Returns a culprit with this name and the share `thread`.
 pub(super) fn named(name: &str) -> RecordCulprit {
     RecordCulprit {
         share: Share::Thread,
@@ -18,8 +18,8 @@ pub(super) fn named(name: &str) -> RecordCulprit {
     }
 }
 
-/// Returns a run that begins at 0. Its gaps have a begin and a length, are in order, and are all of
-/// one thread.
+/// Returns a record of a run that begins at 0. Each gap is a pair of begin and length, in ascending
+/// order. One thread took the time of all gaps.
 pub(super) fn record(cpu: u32, gaps: &[(u64, u64)], to_ns: u64) -> CpuRecord {
     let mut record = CpuRecord::new(cpu);
     let who = record.culprit(named("other:7"));
@@ -30,7 +30,8 @@ pub(super) fn record(cpu: u32, gaps: &[(u64, u64)], to_ns: u64) -> CpuRecord {
     record
 }
 
-/// Returns gaps at random moments, with exponential distances of this mean, and these lengths.
+/// Returns gaps at random moments, each as begin and length. The pauses between gaps are
+/// exponential with the mean `pause_ns`.
 pub(super) fn random_gaps(
     random: &mut fastrand::Rng,
     pause_ns: f64,
@@ -54,7 +55,7 @@ pub(super) fn exponential(random: &mut fastrand::Rng, mean: f64) -> f64 {
     -mean * (1.0 - random.f64()).ln()
 }
 
-/// Returns a program with steps of this length, each of which ends with a barrier.
+/// Returns a program whose steps need `step_ns` and end with a barrier.
 pub(super) fn barriers(step_ns: u64) -> BspProgram {
     BspProgram {
         step_ns,
@@ -63,7 +64,7 @@ pub(super) fn barriers(step_ns: u64) -> BspProgram {
     }
 }
 
-/// Predicts for one host.
+/// Returns the prediction for one recorded host.
 pub(super) fn predicted(records: &[CpuRecord], program: BspProgram, ranks: &[u64]) -> Prediction {
     let hosts = [HostCpus {
         cpus: records.iter().collect(),
@@ -71,13 +72,13 @@ pub(super) fn predicted(records: &[CpuRecord], program: BspProgram, ranks: &[u64
     predict(&hosts, &program, ranks).unwrap()
 }
 
-/// Returns the time that a step takes beyond its length.
+/// Returns the predicted delay of a step: its duration minus that of an undisturbed step.
 pub(super) fn delay_ns(scale: &AtScale) -> f64 {
     scale.step_ns.unwrap() - scale.undisturbed_ns
 }
 
-/// Returns the time that a step takes beyond its length if no other gaps than the recorded ones
-/// come. It is known even where the recordings do not support a prediction.
+/// Returns the delay of a step if no gaps other than the recorded gaps ever occur. The delay is
+/// known even if the recordings are not sufficient for a prediction.
 pub(super) fn delay_of_recorded_gaps_ns(scale: &AtScale) -> f64 {
     scale.of_recorded_gaps_ns - scale.undisturbed_ns
 }

@@ -1,17 +1,18 @@
-//! Program that is run step by step. Each host begins somewhere in its recording, which repeats.
+//! Simulates a program step by step. Each host begins at some moment of its recording, and the
+//! recording repeats.
 
 use crate::record::CpuRecord;
 
-/// Hosts whose CPUs repeat their gaps.
+/// Simulated hosts. All hosts have CPUs with these gaps, and each host repeats its gaps.
 pub(super) struct Machine {
     cpus: Vec<Vec<(u64, u64)>>,
     span_ns: u64,
-    /// Begin of the program in the recording of each host.
+    /// For each host, the moment of the recording at which the program begins, in nanoseconds.
     offsets_ns: Vec<u64>,
 }
 
 impl Machine {
-    /// Starts this number of hosts, each at a random place of its recording.
+    /// Returns this number of hosts, each at a random moment of its recording.
     pub(super) fn new(records: &[CpuRecord], hosts: usize, random: &mut fastrand::Rng) -> Machine {
         let span_ns = records[0].span_ns();
         let cpus = records.iter().map(|record| {
@@ -30,7 +31,7 @@ impl Machine {
         self.offsets_ns.len() * self.cpus.len()
     }
 
-    /// Returns when a rank that begins at `begin_ns` has had `need_ns` of its CPU.
+    /// Returns the time at which a rank that begins at `begin_ns` has had its CPU for `need_ns`.
     pub(super) fn end_ns(&self, rank: usize, begin_ns: u64, need_ns: u64) -> u64 {
         let (host, cpu) = (rank / self.cpus.len(), rank % self.cpus.len());
         let gaps = &self.cpus[cpu];
@@ -59,7 +60,7 @@ impl Machine {
         lap * self.span_ns + at_ns + left_ns - self.offsets_ns[host]
     }
 
-    /// Returns the length of this number of steps that end with barriers.
+    /// Returns the duration of this number of steps that end with barriers, in nanoseconds.
     pub(super) fn barriers_ns(&self, step_ns: u64, steps: usize) -> u64 {
         (0..steps).fold(0, |now_ns, _| {
             let ends = (0..self.ranks()).map(|rank| self.end_ns(rank, now_ns, step_ns));
@@ -67,8 +68,8 @@ impl Machine {
         })
     }
 
-    /// Returns the length of this number of steps that end with recursive doubling. The number of
-    /// ranks is a power of two.
+    /// Returns the duration of this number of steps that end with an allreduce by recursive
+    /// doubling, in nanoseconds. The number of ranks must be a power of two.
     pub(super) fn allreduces_ns(&self, step_ns: u64, round_ns: u64, steps: usize) -> u64 {
         let mut now_ns = 0;
         for _ in 0..steps {

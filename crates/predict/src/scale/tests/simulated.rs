@@ -1,4 +1,4 @@
-//! Comparisons of predictions with programs that are run.
+//! Compares predictions with simulated programs.
 
 use super::naive::Machine;
 use super::{barriers, delay_of_recorded_gaps_ns, exponential, predicted, random_gaps, record};
@@ -8,8 +8,8 @@ use crate::scale::{BspProgram, Collective};
 const SPAN_NS: u64 = 20_000_000_000;
 const RUNS: usize = 24;
 
-/// Returns two CPUs of a host. Each has gaps of its own, and some gaps come on both at the same
-/// time.
+/// Returns the records of two CPUs of a host. Each CPU has its own gaps, and some gaps come on both
+/// CPUs at the same time.
 fn host(random: &mut fastrand::Rng, pause_ns: f64, gap_ns: f64) -> Vec<CpuRecord> {
     let common = random_gaps(
         random,
@@ -26,7 +26,8 @@ fn host(random: &mut fastrand::Rng, pause_ns: f64, gap_ns: f64) -> Vec<CpuRecord
     cpus.collect()
 }
 
-/// Returns the mean and the standard error of a step's delay, over runs of this number of hosts.
+/// Returns the mean and the standard error of a step's delay over several simulations of this
+/// number of hosts.
 fn run(
     records: &[CpuRecord],
     hosts: usize,
@@ -45,7 +46,7 @@ fn run(
     (mean, (squares / (RUNS * (RUNS - 1)) as f64).sqrt())
 }
 
-/// The gaps are much shorter than a step, about as long, and ten times as long.
+/// Tests gaps that are much shorter than a step, about as long as a step, and ten times as long.
 #[test]
 fn a_program_that_is_run_takes_as_long_as_predicted() {
     let step_ns = 1_000_000;
@@ -57,13 +58,13 @@ fn a_program_that_is_run_takes_as_long_as_predicted() {
         let prediction = predicted(&records, barriers(step_ns), &ranks);
         for scale in &prediction.scales {
             let hosts = scale.ranks as usize / 2;
-            // The program is as long as the recording, so it meets all gaps.
+            // The program runs as long as the recording, so it meets all gaps.
             let steps = 4_000;
             let (mean, error) = run(&records, hosts, step_ns, steps, &mut random, |machine| {
                 machine.barriers_ns(step_ns, steps)
             });
             let found = delay_of_recorded_gaps_ns(scale);
-            // 20 s have too few steps of 64 ranks for a prediction with the longest gaps.
+            // With the longest gaps, a run of 20 s has too few steps for a prediction for 64 ranks.
             if let Some(((least_ns, most_ns), step_ns)) = scale.bounds_ns.zip(scale.step_ns) {
                 assert!(
                     least_ns <= 1.000_001 * step_ns && step_ns <= 1.000_001 * most_ns,
@@ -71,20 +72,20 @@ fn a_program_that_is_run_takes_as_long_as_predicted() {
                 );
                 predicted_scales += 1;
             }
-            // The bound is four standard errors and two hundredths. A cell of the grid is one
-            // hundredth wide, and the waits of a state differ by a factor of two.
+            // The test allows four standard errors and two percent. A cell of the grid is about one
+            // percent wide, and the waits of one state of the chain differ by a factor of two.
             assert!(
                 (found - mean).abs() < 4.0 * error + 0.02 * mean,
                 "{found} {mean} {error}"
             );
         }
     }
-    // Of nine, all but those that a few of the longest gaps decide.
+    // Nine predictions are tried. Those that depend on a few of the longest gaps are not made.
     assert!(predicted_scales >= 5, "{predicted_scales}");
 }
 
-/// Compares the prediction with a program that is run. Returns for each number of ranks: the
-/// predicted delay divided by the measured one, and its standard error.
+/// Compares the prediction with a simulated program. Returns for each number of ranks the number,
+/// the predicted delay divided by the simulated delay, and the standard error of this ratio.
 fn allreduces((seed, pause_ns, gap_ns): (u64, f64, f64), steps: usize) -> Vec<(u64, f64, f64)> {
     let (step_ns, round_ns) = (1_000_000, 5_000);
     let mut random = fastrand::Rng::with_seed(seed);
@@ -126,8 +127,8 @@ fn an_allreduce_that_is_run_takes_as_long_as_estimated() {
     }
 }
 
-/// If gaps are as long as a step or ten times as long, the estimate is too high. The test prints by
-/// how much, and docs/scale.md has these figures.
+/// If gaps are as long as a step or ten times as long, the estimate is too high. The test prints
+/// the ratio; docs/scale.md shows these figures.
 #[test]
 #[allow(clippy::print_stdout)]
 fn an_allreduce_with_long_gaps_takes_no_longer_than_estimated() {

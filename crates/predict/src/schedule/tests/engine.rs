@@ -1,5 +1,5 @@
-//! Comparison with the analyses that PROSA has verified, as the package `response-time-analysis` of
-//! PyPI computes them.
+//! Compares our bounds with the bounds that the package `response-time-analysis` of PyPI computes.
+//! PROSA has verified the analyses of this package.
 
 use std::io::Write;
 use std::path::Path;
@@ -16,10 +16,12 @@ use response_time_analysis::time::{Duration, Service};
 use super::super::{PeriodicTask, Preemption, ScheduleOrder, response};
 
 const SETS: usize = 1_500;
-/// Limit of the bounds. Sets for which neither finds a bound below it are not compared.
+/// Limit of the bounds. If neither analysis finds a bound below this limit, the set is not
+/// compared.
 const LIMIT: u64 = 20_000;
 
-/// Supply of `allocation` in each `period` of a window beyond `delay`, in whole nanoseconds.
+/// Supply that leaves `allocation` in each `period` of a window after the first `delay`, in whole
+/// nanoseconds.
 #[derive(Debug, Clone, Copy)]
 struct RateDelay {
     period: u64,
@@ -34,9 +36,12 @@ impl SupplyBound for RateDelay {
     }
 }
 
-/// Tasks, policy and supply. A task is its cost, period, jitter, deadline, priority, and its
-/// preemption. The latter is 0 for full, 1 for none, up to 4 for sections of this length. Larger
-/// values stand for points, with sections of 4 and a last one that is shorter by this.
+/// Tasks, policy and supply. A task is a tuple of cost, period, jitter, deadline, priority and
+/// preemption.
+///
+/// The values of preemption are: 0 for full preemption, 1 for none, and 2 to 4 for sections of this
+/// length. Larger values mean points between sections of length 4, and a last section of length 9
+/// minus the value.
 type Set = (Vec<(u64, u64, u64, u64, u32, u64)>, u8, Option<RateDelay>);
 
 fn sets() -> impl Strategy<Value = Set> {
@@ -77,7 +82,7 @@ fn line((tasks, policy, supply): &Set) -> String {
     )
 }
 
-/// Returns the bounds of the package: for each set, a bound for each task.
+/// Returns the bounds that the package computes: for each set, one bound per task.
 fn asked(sets: &[Set]) -> Vec<Vec<Option<u64>>> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let mut asked = Command::new("python3")

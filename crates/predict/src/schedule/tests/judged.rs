@@ -1,4 +1,4 @@
-//! Verdicts on tasks for invented runs.
+//! Tests the verdicts on tasks for generated runs.
 
 use vmnoise_events::coverage::{BlindSpot, Coverage, CpuCoverage, Question, RunEnd};
 use vmnoise_events::fixtures::facts;
@@ -9,7 +9,7 @@ use super::task;
 use crate::record::{CpuRecord, RecordCulprit};
 use crate::supply::MeasuredSupply;
 
-/// Returns a run of `count` gaps of `length`, one in each `period`.
+/// Returns a record with `count` gaps of `length`, one gap in each `period`.
 fn record(count: u64, period: u64, length: u64) -> CpuRecord {
     let mut record = CpuRecord::new(0);
     let who = record.culprit(RecordCulprit {
@@ -23,7 +23,7 @@ fn record(count: u64, period: u64, length: u64) -> CpuRecord {
     record
 }
 
-/// Returns the coverage of a polling thread on CPU 1, changed by `change`.
+/// Returns the coverage of a polling thread on CPU 1 after a call of `change`.
 fn coverage(change: impl FnOnce(&mut Coverage)) -> Coverage {
     let mut coverage = Coverage::of(&facts(MeasuringCommand::Osnoise));
     coverage.end = RunEnd::InOrder;
@@ -51,15 +51,15 @@ fn judged(record: &CpuRecord, deadline: u64, coverage: &Coverage) -> TaskVerdict
 
 #[test]
 fn a_task_holds_where_every_window_leaves_enough() {
-    // There is a gap of 50 in each 1,000. So a job of 100 takes 150 at most, and may wait for 250
-    // more.
+    // There is a gap of 50 ns in each 1,000 ns. So a job of 100 ns takes 150 ns at most, and may be
+    // delayed for another 250 ns.
     let judged = judged(&record(1_000, 1_000, 50), 400, &coverage(|_| {}));
     assert_eq!(judged.response.map(|it| it.bound_ns), Some(150));
     assert_eq!(judged.verdict, DeadlineVerdict::Holds);
     assert_eq!(judged.breakdown_gap.map(|it| it.ns), Some(251));
     assert_eq!(judged.windows, Some(1_000));
-    // A million nanoseconds have no miss. If 4.6 were expected, one case in a hundred would have
-    // none.
+    // There is no miss in a million nanoseconds. If 4.6 misses were expected, one case in a hundred
+    // would have no miss.
     assert_eq!(judged.excluded_every_ns, Some(217_155));
 }
 
@@ -84,8 +84,8 @@ fn a_run_that_holds_few_windows_or_lost_gaps_proves_nothing() {
     assert_eq!(judged_of(1_000, 1), DeadlineVerdict::Blind);
 }
 
-/// If gaps that break the task come at random, once in the excluded time on average, hardly any of
-/// 1,000 recordings holds.
+/// If gaps that break the task came at random, with the excluded mean time between them, hardly any
+/// of 1,000 recordings would give the verdict `Holds`.
 #[test]
 fn a_set_that_misses_more_often_than_is_excluded_would_have_been_seen() {
     let span_ns = 100_000;
@@ -102,7 +102,7 @@ fn a_set_that_misses_more_often_than_is_excluded_would_have_been_seen() {
         judged(&record, 400, &coverage(|_| {}))
     };
     let excluded_ns = recorded(&[]).excluded_every_ns.unwrap();
-    // There are 100 windows: once in 21.7 of them.
+    // The recording has 100 windows, so misses are excluded down to one in 21.7 windows.
     assert_eq!(excluded_ns, 21_715);
     let mut random = fastrand::Rng::with_seed(35);
     let holds = (0..1_000).filter(|_| {
@@ -117,14 +117,14 @@ fn a_set_that_misses_more_often_than_is_excluded_would_have_been_seen() {
         }
     });
     let holds = holds.count();
-    // Binomial with n = 1,000 and p = 0.01: a mean of 10 and a deviation of 3.1. The upper bound is
-    // four deviations above.
+    // The number is binomial with n = 1,000 and p = 0.01: its mean is 10, and its standard
+    // deviation is 3.1. The upper bound is four deviations above the mean.
     assert!((1..=23).contains(&holds), "{holds}");
 }
 
 #[test]
 fn more_than_was_left_is_never_done() {
-    // Nineteen of twenty nanoseconds are taken.
+    // The gaps take nineteen of twenty nanoseconds.
     let judged = judged(&record(1_000, 1_000, 950), 1_000, &coverage(|_| {}));
     assert_eq!(judged.response, None);
     let DeadlineVerdict::Overloads { needs, left } = judged.verdict else {
@@ -161,8 +161,8 @@ fn what_went_by_unseen_may_have_been_where_it_breaks_a_task() {
     };
     assert!(words(150)[0].contains("40 ns"), "{:?}", words(150));
     assert_eq!([149, 190].map(words), [const { Vec::<String>::new() }; 2]);
-    // Seen time breaks the first deadline, unseen time may break the next two, and the last one is
-    // kept.
+    // Observed time breaks the first deadline. Unobserved time may break the next two. The last
+    // deadline is met.
     let expected = [
         DeadlineVerdict::MayMiss,
         DeadlineVerdict::Blind,
@@ -172,8 +172,8 @@ fn what_went_by_unseen_may_have_been_where_it_breaks_a_task() {
     assert_eq!(verdicts, expected);
 }
 
-/// 1.9 of 4 ms are taken in gaps below the threshold. The recording has no trace of them, so the
-/// set would hold.
+/// Gaps below the threshold take 1.9 of every 4 ms. The recording does not show these gaps, so
+/// without the blind spot the set would hold.
 #[test]
 fn what_is_too_short_to_be_recorded_may_break_a_task() {
     let blind = coverage(|it| it.threshold_ns = 2_000_000);
@@ -182,12 +182,13 @@ fn what_is_too_short_to_be_recorded_may_break_a_task() {
     let spots = blind.blind_spots(Question::Taken);
     assert_eq!((found.blind_spots.len(), spots.len()), (1, 1));
     assert_eq!(found.blind_spots, spots);
-    // The seen time is already too much, whatever else was taken.
+    // The observed time alone is already too much, so the blind spot does not matter.
     let missed = judged(&record(1_000, 1_000, 50), 149, &blind);
     assert_eq!(missed.verdict, DeadlineVerdict::MayMiss);
 }
 
-/// Work between the recorder and the lower one of two tasks delays only that task.
+/// Some work has a priority between the recorder and the lower of two tasks. It delays only this
+/// task.
 #[test]
 fn a_recorder_says_nothing_of_tasks_behind_it() {
     let blind = coverage(|it| it.policy = Some(vmnoise_events::Policy::Fifo(50)));
@@ -206,7 +207,7 @@ fn a_recorder_says_nothing_of_tasks_behind_it() {
     assert_eq!(verdicts, [DeadlineVerdict::Holds, DeadlineVerdict::Blind]);
 }
 
-/// Jobs a year apart do not require a recording of a hundred years.
+/// If jobs come a year apart, the recording need not be a hundred years long.
 #[test]
 fn a_period_is_no_window_of_the_supply() {
     let record = record(99, 1_000, 50);

@@ -1,4 +1,4 @@
-//! Comparisons with textbooks, with the verified analyses, and with simulated jobs.
+//! Compares the analyses with textbooks, with verified analyses, and with simulated jobs.
 
 mod engine;
 mod judged;
@@ -12,7 +12,7 @@ use response_time_analysis::time::Duration;
 
 use super::{PeriodicTask, Preemption};
 
-/// Returns a task of a textbook: cost, period, deadline and priority.
+/// Returns a task with the four values that textbooks give.
 fn task(cost_ns: u64, period_ns: u64, deadline_ns: u64, priority: u32) -> PeriodicTask {
     PeriodicTask {
         name: format!("of {period_ns}"),

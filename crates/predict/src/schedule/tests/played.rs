@@ -1,5 +1,5 @@
-//! Jobs that are simulated nanosecond by nanosecond, on a CPU with gaps. None takes longer than its
-//! bound.
+//! Simulates jobs nanosecond by nanosecond on a CPU with gaps. No job takes longer than its
+//! computed bound.
 
 use std::rc::Rc;
 
@@ -14,7 +14,7 @@ use super::super::{PeriodicTask, Preemption, ScheduleOrder, breakdown_gap, respo
 use crate::record::{CpuRecord, RecordCulprit};
 use crate::supply::MeasuredSupply;
 
-/// One job.
+/// One job of a task.
 #[derive(Debug, Clone)]
 struct Job {
     task: usize,
@@ -23,21 +23,21 @@ struct Job {
     done: u64,
 }
 
-/// Parameters of a task.
+/// Parameters of a task, in nanoseconds.
 #[derive(Debug, Clone)]
 struct Set {
     cost: u64,
     period: u64,
     deadline: u64,
-    /// Longest delay of a job's arrival.
+    /// Longest delay of a job's arrival, in nanoseconds.
     jitter: u64,
     preemption: Preemption,
-    /// Begin of the section that may be anywhere, as a part of the cost.
+    /// Begin of the section whose position is unknown, as a fraction of the cost.
     section_from: u64,
 }
 
 impl Set {
-    /// Whether a job that has had this much CPU time cannot be preempted.
+    /// Returns whether a job that has had this much CPU time cannot be preempted now.
     fn is_in_section(&self, had: u64) -> bool {
         let is_inside = |from: u64, to: u64| from < had && had < to.min(self.cost);
         match self.preemption {
@@ -57,7 +57,7 @@ impl Set {
     }
 }
 
-/// Returns for each nanosecond whether it is taken.
+/// Returns for each nanosecond whether a gap contains it.
 fn taken(gaps: &[(u64, u64)]) -> Vec<bool> {
     let stretches = gaps
         .iter()
@@ -82,7 +82,7 @@ fn record(gaps: &[(u64, u64)]) -> CpuRecord {
     record
 }
 
-/// Whether job `a` goes before job `b`. Earlier jobs of a task go before later ones.
+/// Returns whether job `a` runs before job `b`. Among jobs of one task, the earlier job runs first.
 fn goes_before(policy: ScheduleOrder, tasks: &[PeriodicTask], a: &Job, b: &Job) -> bool {
     let key = |job: &Job| {
         let task = &tasks[job.task];
@@ -131,7 +131,7 @@ fn play(
     }
 }
 
-/// Gaps, tasks, and delays of jobs.
+/// Gaps, tasks, and the delays of the jobs.
 type Case = (Vec<(u64, u64)>, Vec<Set>, Vec<u64>);
 
 fn sets() -> impl Strategy<Value = Set> {
@@ -169,15 +169,15 @@ fn cases() -> impl Strategy<Value = Case> {
     )
 }
 
-/// Returns jobs of all tasks. They are no closer together than their periods, except for jitter.
+/// Returns the jobs of all tasks. Without jitter, two jobs of a task are at least one period apart.
 fn jobs(sets: &[Set], late: &[u64], end: u64) -> Vec<Job> {
     let mut jobs = Vec::new();
     for (nth, set) in sets.iter().enumerate() {
         let mut late = late.iter().copied().cycle().skip(nth * 7);
         let mut due = late.next().unwrap();
         while due < end {
-            // The first job is as late as possible, and the second one not at all, so they come
-            // close together.
+            // The first job is as late as possible, and the second job is not late, so these two
+            // arrive close together.
             let jitter = match due / set.period {
                 0 => set.jitter,
                 1 => 0,
@@ -216,7 +216,8 @@ fn tasks(sets: &[Set], policy: ScheduleOrder) -> Vec<PeriodicTask> {
     sets.iter().enumerate().map(task).collect()
 }
 
-/// Whether the job is done by this time. A job that is due after the end may be unfinished.
+/// Returns whether the job is done by this time. Returns `true` if the time is after the end of the
+/// simulation.
 fn is_done_by(job: &Job, by: u64, taken: &[bool]) -> bool {
     by > taken.len() as u64 || (job.left == 0 && job.done <= by)
 }
@@ -268,7 +269,7 @@ proptest! {
     }
 }
 
-/// Without bounds and gaps, the two tests above would prove nothing.
+/// If hardly any task had a bound or a breakdown gap, the two tests above would prove nothing.
 #[test]
 fn most_tasks_that_are_played_have_a_bound_and_a_gap_that_breaks_them() {
     let mut runner = TestRunner::deterministic();

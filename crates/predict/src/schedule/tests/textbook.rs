@@ -1,4 +1,4 @@
-//! Examples with printed answers.
+//! Examples from textbooks and papers, with their printed results.
 
 use response_time_analysis::supply::Dedicated;
 
@@ -16,13 +16,14 @@ fn bound(
 }
 
 /// Burns and Wellings, Real-Time Systems and Programming Languages, 3rd edition, chapter 13, task
-/// set D: response times 3, 6 and 20.
+/// set D. The response times are 3, 6 and 20.
 #[test]
 fn fixed_priorities_as_burns_and_wellings_have_them() {
     let tasks = [task(3, 7, 7, 3), task(3, 12, 12, 2), task(5, 20, 20, 1)];
     let found = [0, 1, 2].map(|of| bound(ScheduleOrder::FixedPriority, &tasks, of, 0));
     assert_eq!(found, [Some(3), Some(6), Some(20)]);
-    // The last task is done just in time; the others have four and five to spare.
+    // The last task ends exactly at its deadline. The other two end four and five before their
+    // deadlines.
     let gap = |of| {
         let dedicated = Dedicated::new();
         let gap = breakdown_gap(
@@ -38,9 +39,9 @@ fn fixed_priorities_as_burns_and_wellings_have_them() {
     assert_eq!([0, 1, 2].map(gap), [Some(5), Some(4), Some(1)]);
 }
 
-/// Lehoczky, "Fixed priority scheduling of periodic task sets with arbitrary deadlines", RTSS 1990:
-/// of tasks (26, 70) and (62, 100), not the first job of the second task waits longest but the
-/// fifth: 118.
+/// Lehoczky, "Fixed priority scheduling of periodic task sets with arbitrary deadlines", RTSS 1990.
+/// The tasks are (26, 70) and (62, 100). Of the second task, the fifth job has the longest response
+/// time (118), not the first job.
 #[test]
 fn a_later_job_may_wait_longer_than_the_first() {
     let tasks = [task(26, 70, 70, 2), task(62, 100, 120, 1)];
@@ -48,9 +49,9 @@ fn a_later_job_may_wait_longer_than_the_first() {
 }
 
 /// Davis, Burns, Bril and Lukkien, "Controller Area Network schedulability analysis: refuted,
-/// revisited and revised", Real-Time Systems 35 (2007), table 1: messages of 1 ms that cannot be
-/// preempted, with periods 2.5, 3.5 and 3.5 ms. The second instance of the third message takes 3.5
-/// ms, the first one only 3.
+/// revisited and revised", Real-Time Systems 35 (2007), table 1. Messages of 1 ms cannot be
+/// preempted and have periods of 2.5, 3.5 and 3.5 ms. The second instance of the third message
+/// takes 3.5 ms, the first instance only 3 ms.
 #[test]
 fn without_preemption_a_later_job_may_wait_longer() {
     let mut tasks = [
@@ -64,7 +65,7 @@ fn without_preemption_a_later_job_may_wait_longer() {
     assert_eq!(bound(ScheduleOrder::FixedPriority, &tasks, 2, 0), Some(35));
 }
 
-/// Example of the analyses themselves: PyPI, response-time-analysis 0.1.1, its quickstart.
+/// The example in the quickstart of the PyPI package response-time-analysis 0.1.1.
 #[test]
 fn the_three_policies_differ() {
     let tasks = [task(1, 5, 5, 2), task(6, 10, 9, 1)];
@@ -77,12 +78,13 @@ fn the_three_policies_differ() {
     assert_eq!(found, [Some(8), Some(7), Some(7)]);
 }
 
-/// A latency of timers blocks all tasks once: Abeni and Faggioli.
+/// A timer latency blocks each task once: Abeni and Faggioli.
 #[test]
 fn blocking_delays_all() {
     let tasks = [task(3, 7, 7, 3), task(3, 12, 12, 2)];
     assert_eq!(bound(ScheduleOrder::FixedPriority, &tasks, 0, 2), Some(5));
     assert_eq!(bound(ScheduleOrder::FixedPriority, &tasks, 1, 1), Some(7));
-    // With two more, a second job of the first task comes before the second task is done.
+    // With a blocking of two, a second job of the first task arrives before the second task is
+    // done.
     assert_eq!(bound(ScheduleOrder::FixedPriority, &tasks, 1, 2), Some(11));
 }

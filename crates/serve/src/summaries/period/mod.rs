@@ -1,6 +1,6 @@
-//! A period: an hour of UTC, or the part of it in which this process runs. Its sums are the
-//! counters at its end minus those at its begin, so all periods add up to the counters. Pure: no
-//! clock, no BPF.
+//! A period: an hour of UTC, or the part of an hour in which this process runs. Its sums are the
+//! counters at its end minus the counters at its begin. All periods together add up to the
+//! counters. Pure: no clock, no BPF.
 
 use std::collections::BTreeMap;
 
@@ -14,25 +14,27 @@ use crate::ledger::VmTotals;
 
 const HOUR_S: i64 = 3_600;
 const HOUR_NS: u64 = 3_600_000_000_000;
-/// Tolerance at the begin and end of an hour. The poll once a second finds the end late. A clock is
-/// slewed by at most 500 ppm (adjtimex(2)), which is 1.8 s an hour.
+/// Tolerance in seconds at the begin and end of an hour. Polls are one second apart, so the end is
+/// noticed late. [`SLACK_NS`] is the tolerance of the length: a clock is slewed by at most 500 ppm
+/// (adjtimex(2)), which is 1.8 s an hour.
 const SLACK_S: i64 = 2;
 const SLACK_NS: u64 = 4_000_000_000;
-/// Ended VMs that keep their names in a period; later ones are summed up together.
+/// Largest number of ended VMs in a period with their own rows. The sums of further VMs are added
+/// to one row.
 const ENDED: usize = 1_024;
 
-/// An instant by two clocks.
+/// One instant on two clocks.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Instant {
     pub(super) utc: Timestamp,
     pub(super) mono_ns: u64,
 }
 
-/// Figures about this process at an instant.
+/// Counters about this process at one instant.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Itself {
     pub(super) missed_events: u64,
-    /// Number at this instant.
+    /// Number of vCPUs that have no free slot in the gate's table at this instant.
     pub(super) vcpus_without_room: u32,
     pub(super) self_cpu_ns: u64,
     pub(super) probe_ns: u64,
@@ -43,9 +45,9 @@ pub(super) struct Itself {
 pub(super) struct Period {
     begin: Instant,
     itself: Itself,
-    /// Sums of the present VMs at the begin of the period; later ones are missing.
+    /// Sums at the begin of the period, of the VMs that existed then.
     earlier: BTreeMap<Name, Sums>,
-    /// Sums in this period of VMs that have ended; `None` sums up all for which no name was left.
+    /// Sums in this period of ended VMs. The key `None` has the sum of the VMs beyond [`ENDED`].
     ended: BTreeMap<Option<Name>, Sums>,
 }
 
@@ -63,15 +65,15 @@ impl Period {
         }
     }
 
-    /// Returns true if the clock shows another hour.
+    /// Returns whether `now` is in another hour than the begin of the period.
     pub(super) fn is_over(&self, now: Timestamp) -> bool {
         hour_of(now) != hour_of(self.begin.utc)
     }
 
-    /// Adds a VM that has ended, with its last sums.
+    /// Adds the last sums of a VM that has ended.
     pub(super) fn vm_ended(&mut self, vm: &VmTotals) {
         let sums = self.of(vm);
-        // Another VM with the same name begins at 0.
+        // If another VM with the same name appears, its sums begin at 0.
         self.earlier.remove(&vm.label);
         let name = Some(vm.label.clone());
         let has_name = self.ended.len() < ENDED || self.ended.contains_key(&name);
@@ -113,7 +115,7 @@ impl Period {
         }
     }
 
-    /// Returns the sums of this VM since the begin.
+    /// Returns the sums of this VM since the begin of the period.
     fn of(&self, vm: &VmTotals) -> Sums {
         let sums = Sums::of(vm);
         match self.earlier.get(&vm.label) {
@@ -126,7 +128,7 @@ impl Period {
         end.mono_ns.saturating_sub(self.begin.mono_ns)
     }
 
-    /// Returns true if the period covers its whole hour, and no clock was set meanwhile.
+    /// Returns whether the period covers its whole hour, and no clock was set during it.
     fn is_whole(&self, end: Instant) -> bool {
         let after = |time: Timestamp| time.as_second().rem_euclid(HOUR_S);
         after(self.begin.utc) < SLACK_S
@@ -136,7 +138,7 @@ impl Period {
     }
 }
 
-/// Returns the number of full hours since 1970.
+/// Returns the number of full hours since 1970 (UTC).
 fn hour_of(time: Timestamp) -> i64 {
     time.as_second().div_euclid(HOUR_S)
 }

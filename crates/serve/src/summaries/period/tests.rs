@@ -84,10 +84,10 @@ fn vms_for_which_no_name_is_left_are_told_of_together() {
     assert_eq!(ran[1..], [(true, 14); ENDED]);
 }
 
-/// Everything that was ever counted, by VM: by state, share, length of wait, and culprit.
+/// All counted values by VM. The inner key is a state, a share, a length of waits or a culprit.
 type Booked = BTreeMap<String, BTreeMap<String, u64>>;
 
-/// A host on which VMs appear, work and end, with independent sums.
+/// A simulated host on which VMs appear, work and end. `booked` has independent sums.
 struct World {
     random: fastrand::Rng,
     vms: Vec<VmTotals>,
@@ -135,7 +135,8 @@ impl World {
                 blocked,
                 unseen,
             };
-            // Some of 40 culprits take a part, so that names are lost and come back.
+            // Some of 40 culprits get a part of the time. Culprits thus lose their series and get
+            // them again.
             let mut left = preempted;
             let culprits: Vec<(Who, u64)> = (0..self.random.u8(0..5))
                 .map(|_| {
@@ -180,7 +181,7 @@ impl World {
     }
 }
 
-/// Adds the figures of the table in the same form.
+/// Adds the figures of one summary to `told`.
 fn add_hour(told: &mut Booked, hour: &HostHour) {
     for vm in &hour.vms {
         let of_vm = told.entry(vm.vm.clone().unwrap_or_default()).or_default();
@@ -250,7 +251,7 @@ fn the_sums_of_all_periods_are_the_books_whoever_comes_and_ends() {
                     .collect::<BTreeMap<_, _>>()
             };
             assert_eq!(sums(told), sums(booked), "{vm} of seed {seed}");
-            // No culprit has more than it took.
+            // No culprit has more time in the summaries than in the independent sums.
             for (culprit, ns) in told.iter().filter(|(what, _)| what.starts_with("task-")) {
                 assert!(*ns <= booked[culprit], "{culprit}");
             }

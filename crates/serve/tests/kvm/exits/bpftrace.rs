@@ -1,4 +1,4 @@
-//! An independent count of exits.
+//! Counts exits by bpftrace, independently of vmnoise.
 
 use std::io::{BufRead, BufReader};
 use std::path::Path;
@@ -11,8 +11,8 @@ use vmnoise_labs::with_debugfs;
 
 use super::wait_until;
 
-/// Counts the exits of two processes' vCPUs by bpftrace: every 20 ms an instant and the counts so
-/// far.
+/// Counts the exits of two processes' vCPUs by bpftrace. Every 20 ms, `lines` gets the current
+/// instant in ns and the two counts so far.
 pub struct Bpftrace {
     child: Child,
     lines: Arc<Mutex<Vec<[u64; 3]>>>,
@@ -20,21 +20,22 @@ pub struct Bpftrace {
 
 impl Bpftrace {
     pub fn of(pids: [u32; 2]) -> Bpftrace {
-        // Under kvm_pvm, KVM reports only exits to the VMM.
+        // kvm_pvm reports only the exits to the VMM.
         let module = Host::here().kvm_module();
         let event = match module.as_deref() {
             Some("kvm_pvm") => "kvm_userspace_exit",
             _ => "kvm_exit",
         };
         let [first, last] = pids;
-        // `nsecs` advances in suspend too, but a machine that runs this is not suspended.
+        // `nsecs` also advances while a machine is suspended. A machine that runs this test is not
+        // suspended.
         let program = format!(
             "BEGIN {{ @first = (uint64)0; @last = (uint64)0; }} \
              tracepoint:kvm:{event} /pid == {first}/ {{ @first++; }} \
              tracepoint:kvm:{event} /pid == {last}/ {{ @last++; }} \
              interval:ms:20 {{ printf(\"%llu %lld %lld\\n\", nsecs, @first, @last); }}"
         );
-        // It finds tracepoints in tracefs, which lies in debugfs.
+        // bpftrace finds tracepoints in tracefs, which is in debugfs.
         let mut child = with_debugfs(Path::new("bpftrace"))
             .args(["-B", "line", "-e", &program])
             .stdout(Stdio::piped())
@@ -58,7 +59,8 @@ impl Bpftrace {
         bpftrace
     }
 
-    /// Returns the least and the greatest possible count of one of them between two instants.
+    /// Returns the least and the largest possible number of exits of a process between two
+    /// instants. `which` is 0 or 1. The instants are CLOCK_MONOTONIC in ns.
     pub fn between(&self, which: usize, from_ns: u64, until_ns: u64) -> (u64, u64) {
         wait_until("count of the end", || {
             let last = self.lines.lock().unwrap().last().copied();

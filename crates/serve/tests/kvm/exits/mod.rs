@@ -1,4 +1,4 @@
-//! Single exits of one VM only: after a wait that was too long, or in its turn.
+//! Tests of recording exits of one VM: after a long wait, in a turn, or on request.
 
 mod bpftrace;
 mod told;
@@ -20,11 +20,11 @@ use self::bpftrace::Bpftrace;
 use self::told::RecordedExits;
 use crate::harness::{PROGRAM, Serve};
 
-/// Time limit for the steps after a wait: it is noticed within a second, and the exits of the next
-/// ten are recorded.
+/// Time limit for a recording after a wait. The wait is noticed within a second, and exits are then
+/// recorded for ten seconds.
 const BACKSTOP: Duration = Duration::from_secs(60);
 
-/// Starts a VM that exits all the time; returns its name.
+/// Starts a VM that exits all the time. Returns the VM and its name in the metrics.
 fn exiting(cpu: u32) -> (VmnoiseRun, String) {
     let cpu = cpu.to_string();
     let line = ["microvm", "--exercise", "io", "-d", "120s", "-c", &cpu];
@@ -50,7 +50,8 @@ fn links(serve: &Serve) -> BTreeSet<u32> {
     OpenDescriptors::by(serve.pid()).unwrap().links
 }
 
-/// Returns the links that last: a walk over files has one for a moment when a VM is new.
+/// Returns the ids of the permanent BPF links. When a VM is new, a scan of its files has a link for
+/// a short time.
 fn lasting_links(serve: &Serve) -> BTreeSet<u32> {
     let mut before = links(serve);
     loop {
@@ -63,9 +64,9 @@ fn lasting_links(serve: &Serve) -> BTreeSet<u32> {
     }
 }
 
-/// Takes a CPU for 150 ms once a second, which exceeds the limit of 100 ms. It runs at SCHED_FIFO,
-/// so that this is one wait. Other tasks take the CPU in slices of some ms, which could exceed the
-/// limit before the test has looked.
+/// Starts a task that takes a CPU for 150 ms once a second. This exceeds the limit of 100 ms. The
+/// task runs at SCHED_FIFO, so that a vCPU has one long wait. Ordinary tasks take the CPU in slices
+/// of some ms, which could exceed the limit too early.
 fn late(cpu: u32, folder: &Path) -> Disturber {
     let (burst, every) = (Duration::from_millis(150), Duration::from_millis(850));
     Disturber::turns(cpu, burst, every, &folder.join("turns")).unwrap()
@@ -100,11 +101,11 @@ fn a_long_wait_is_followed_by_all_exits_of_its_vm_and_of_no_other() {
     let late = late(last, folder.path());
     wait_until("program", || links(&serve).len() > quiet.len());
     let at_work = links(&serve);
-    // No other program was detached.
+    // All other programs stayed attached.
     assert!(at_work.is_superset(&quiet));
     let is_done = |path: &PathBuf| path.to_string_lossy().ends_with("-exits.vmn");
     wait_until("file", || files(folder.path()).iter().any(is_done));
-    // The file appears after the programs are detached.
+    // The programs were detached before the file appeared.
     assert!(links(&serve).is_disjoint(&(&at_work - &quiet)));
     drop(late);
 
@@ -116,7 +117,8 @@ fn a_long_wait_is_followed_by_all_exits_of_its_vm_and_of_no_other() {
     let told = RecordedExits::of(exits);
     assert!(told.names_file(&history_name) && history.names_file(&name(exits)));
 
-    // Other tasks work on this machine too. The recording contains only the VM that waited longest.
+    // Other tasks of this machine may delay VMs too. The recording contains only the VM with the
+    // longest wait.
     let which = usize::from(told.processes.contains(&pids[1]));
     assert_eq!(told.processes, BTreeSet::from([pids[which]]));
     let vm = [one_name, two_name].into_iter().nth(which).unwrap();
@@ -124,13 +126,13 @@ fn a_long_wait_is_followed_by_all_exits_of_its_vm_and_of_no_other() {
     assert!(told.interrupts > 0);
     assert_eq!(told.totals.len(), 1);
     let totals = &told.totals[0];
-    // A full ring loses records, but no counts. An end without a begin may lose the count of an
-    // exit.
+    // If the ring is full, records are lost but counts are not. An exit whose begin was missed may
+    // be missing in the counts.
     let (unpaired, unrecorded) = (
         told.lost[&LossKind::Unpaired],
         told.lost[&LossKind::RingFull],
     );
-    // An exit in progress at either end is counted on one side only.
+    // An exit in progress at either end may be counted only by vmnoise or only by bpftrace.
     let (least, most) = bpftrace.between(which, totals.first_mono_ns, totals.last_mono_ns);
     println!(
         "{} exits told, {} counted, {least} to {most} by bpftrace, {} unpaired",
@@ -138,8 +140,8 @@ fn a_long_wait_is_followed_by_all_exits_of_its_vm_and_of_no_other() {
     );
     assert!((told.exits..=told.exits + unrecorded).contains(&totals.exits));
     assert!(totals.exits <= most + 1 && totals.exits + unpaired + 1 >= least);
-    // It is recorded for ten seconds, or until its file is full. A task of the machine may delay
-    // the begin or the end.
+    // The exits are recorded for ten seconds, or until the file is full. A task of the machine may
+    // delay the begin or the end.
     let is_full = fs::metadata(exits).unwrap().len() >= 64 << 20;
     let span = Duration::from_nanos(totals.last_mono_ns - totals.first_mono_ns);
     assert!(
@@ -147,7 +149,8 @@ fn a_long_wait_is_followed_by_all_exits_of_its_vm_and_of_no_other() {
         "{span:?}"
     );
 
-    // Shares that were watched are known here, and unknown in the dump before.
+    // The recording has the shares that only programs for exits can observe. In the dump before it,
+    // these shares are unknown.
     let shares = |told: &RecordedExits| {
         let vms = &told.summary.exits.vms;
         let its = vms.iter().find(|it| it.name == *vm).unwrap();
@@ -198,7 +201,7 @@ fn the_end_of_it_all_is_the_end_of_a_stretch_and_its_file_is_there() {
     let files = files(folder.path());
     let names: Vec<_> = fs::read_dir(folder.path()).unwrap().collect();
     assert_eq!((files.len(), names.len()), (2, 2), "{names:?}");
-    // The recording is whole, and says that it ended early.
+    // The recording is complete, and states that it ended early.
     let told = RecordedExits::of(&files[0]);
     assert!(told.exits > 0 && told.is_cut_short);
     drop((late, run));
@@ -229,7 +232,7 @@ fn a_vm_that_never_waits_for_long_is_not_looked_at() {
         assert!(metrics.has(&series), "{series}");
         metrics.of(&series)
     };
-    // A machine as busy as that is not quiet: a dump must be made then.
+    // If a wait exceeded the limit, this machine was not quiet. In that case there must be a dump.
     if waits("+Inf") > waits("1") {
         return wait_until("dump", || !files(folder.path()).is_empty());
     }
@@ -257,7 +260,7 @@ fn each_vm_is_looked_at_when_it_is_its_turn() {
     };
     for (_, vm) in &vms {
         wait_until("second turn", || sum("seconds_total", vm) >= 2.0);
-        // Each IO is one exit, and it does nothing else.
+        // Each IO instruction of the VM is one exit, and the VM does nothing else.
         let rate = sum("total", vm) / sum("seconds_total", vm);
         println!("{vm}: {rate} exits a second");
         assert!(rate > 10.0, "{rate}");
@@ -265,9 +268,9 @@ fn each_vm_is_looked_at_when_it_is_its_turn() {
     let wall = begin.elapsed().as_secs_f64();
     let looked: f64 = vms.iter().map(|(_, vm)| sum("seconds_total", vm)).sum();
     println!("looked at for {looked} s of {wall} s");
-    // One second in two, and up to a tenth more each time.
+    // Exits are recorded during one second in two. Each turn may last up to a tenth longer.
     assert!(looked <= (wall / 2.0 + 1.0) * 1.1, "{looked} {wall}");
-    // Between two turns nothing is attached.
+    // No program for exits is attached between two turns.
     wait_until("rest", || links(&serve) == quiet);
     drop(vms);
 }
@@ -300,7 +303,7 @@ fn exits_are_what_goes_first_where_all_of_it_costs_too_much() {
     assert!(at("no exits are recorded for 60s") < at("vCPUs are not watched for"));
 }
 
-/// Runs `vmnoise dump --exits` for a VM; returns while it runs.
+/// Starts `vmnoise dump --exits` for a VM. Returns the running process.
 fn asking(serve: &Serve, vm: &str, length: &str, path: &Path) -> Child {
     Command::new(PROGRAM)
         .args(["dump", "--from", &serve.address("")])
@@ -312,7 +315,7 @@ fn asking(serve: &Serve, vm: &str, length: &str, path: &Path) -> Child {
         .unwrap()
 }
 
-/// Returns the reason of the refusal.
+/// Returns the text with the reason of a refusal.
 fn refused(asked: Child) -> String {
     let said = asked.wait_with_output().unwrap();
     assert!(!said.status.success());
@@ -339,7 +342,7 @@ fn who_asks_gets_the_exits_of_that_vm_alone_and_no_other_meanwhile() {
         why.contains("409") && why.contains("being recorded"),
         "{why}"
     );
-    // It still answers other requests.
+    // The server still answers other requests.
     assert!(serve.metrics().has("vmnoise_paused"));
     assert!(asked.wait().unwrap().success());
     assert_eq!(links(&serve), quiet);
@@ -355,7 +358,7 @@ fn who_asks_gets_the_exits_of_that_vm_alone_and_no_other_meanwhile() {
     let why = refused(asking(&serve, "nobody", "3s", &never));
     assert!(why.contains("no VM is called `nobody`"), "{why}");
 
-    // Nothing stays attached after the client hangs up.
+    // No program stays attached after the client hangs up.
     let mut asked = asking(&serve, &name, "60s", &never);
     wait_until("program", || links(&serve).len() > quiet.len());
     asked.kill().unwrap();

@@ -1,4 +1,4 @@
-//! Contents of a recording of exits.
+//! The contents of a recording of exits.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
@@ -9,10 +9,10 @@ use vmnoise_events::{Event, FinishReason, LossKind, RunFacts, VcpuTotals};
 use vmnoise_explain::ExitExplainer;
 use vmnoise_recording::{RecordingEnd, RecordingReader};
 
-/// The part of a recording that says whose exits it contains.
+/// Contents of a recording of exits: the recorded VMs, the counts and the losses.
 pub struct RecordedExits {
     pub facts: RunFacts,
-    /// Processes of the vCPUs.
+    /// Process ids of the recorded vCPUs.
     pub processes: BTreeSet<u32>,
     pub names: BTreeSet<String>,
     pub exits: u64,
@@ -72,7 +72,7 @@ impl RecordedExits {
         }
     }
 
-    /// Returns true if a probe status names this file.
+    /// Returns whether the limit of a probe status names this file.
     pub fn names_file(&self, name: &str) -> bool {
         let mut statuses = self.facts.probe_statuses.iter();
         statuses.any(|it| it.limit.contains(name))

@@ -1,4 +1,4 @@
-//! Tests of the handlers of `exits` with streams whose result is known.
+//! Tests of the handlers of `exits` with event streams whose result is known.
 
 mod bpf_run {
     mod buckets;

@@ -1,4 +1,5 @@
-//! Tests on this machine, compared with the kernel's own accounting of the same threads.
+//! Tests on this machine. They compare the counts with the kernel's own accounting of the same
+//! threads.
 
 use std::fs;
 use std::process::{Child, Command};
@@ -8,25 +9,24 @@ use std::time::{Duration, Instant};
 
 use super::super::*;
 
-/// Keeps tests apart that use the same CPUs.
+/// Returns a lock that prevents tests from using the same CPUs at the same time.
 fn alone() -> MutexGuard<'static, ()> {
     static ALONE: Mutex<()> = Mutex::new(());
     ALONE.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Returns the last CPU, and another one.
+/// Returns the last allowed CPU and another CPU.
 fn two_cpus() -> (u32, u32) {
     let allowed = Host::here().allowed_cpus().unwrap();
     (allowed[allowed.len() - 1], allowed[0])
 }
 
-/// A real-time process that takes a few of each 10 ms of a CPU.
+/// A real-time process that uses a CPU for a few ms in each 10 ms.
 struct Disturber(Child);
 
 impl Disturber {
     fn on(cpu: u32) -> Disturber {
-        // A descriptor that never delivers anything: waiting for it is a sleep, and starts no
-        // process.
+        // Descriptor 9 never has data. Waiting for it is a sleep that starts no process.
         let script = "exec 9<> <(:); while :; do for ((i = 0; i < 3000; i++)); do :; done; read -t 0.008 -u 9; done";
         let mut command = Command::new("chrt");
         command.args([
@@ -48,7 +48,7 @@ impl Disturber {
         format!("/proc/{}/{name}", self.0.id())
     }
 
-    /// Returns how long it ran by the scheduler's accounting, in ns.
+    /// Returns how long the process ran, in ns, by the scheduler's accounting.
     fn ran_ns(&self) -> u64 {
         let books = fs::read_to_string(self.file("schedstat")).unwrap();
         books.split(' ').next().unwrap().parse().unwrap()
@@ -62,8 +62,8 @@ impl Drop for Disturber {
     }
 }
 
-/// Waits until a process runs this program. `taskset` and `chrt` start it only after they have
-/// moved the process to its CPU; until then the process may run on any.
+/// Waits until a process runs this program. `taskset` and `chrt` start the program after moving the
+/// process to its CPU. Before that, the process may run on any CPU.
 fn wait_for_program(process: &Child, program: &str) {
     let comm = format!("/proc/{}/comm", process.id());
     while fs::read_to_string(&comm).unwrap().trim_end() != program {
@@ -71,7 +71,7 @@ fn wait_for_program(process: &Child, program: &str) {
     }
 }
 
-/// Counts in a shell on one CPU: it only runs.
+/// Returns the command of a shell that counts to `number` on one CPU, without sleeping.
 fn count_to(number: u32, cpu: u32) -> Command {
     let script = format!("i=0; while [ $i -lt {number} ]; do i=$((i+1)); done");
     let mut command = Command::new("taskset");
@@ -93,7 +93,7 @@ fn run(command: &mut Command) -> FamilyLook {
 
 fn end(family: &Family, mut child: Child) -> FamilyLook {
     assert!(child.wait().unwrap().success());
-    // The last switch of a process comes after its parent knows that it has ended.
+    // The last switch of a process may come after its parent has been informed of its end.
     let until = Instant::now() + Duration::from_secs(5);
     loop {
         let look = family.look().unwrap();
@@ -104,8 +104,8 @@ fn end(family: &Family, mut child: Child) -> FamilyLook {
     }
 }
 
-/// Checks what is true for any command. Returns whether all events were seen, so that more can be
-/// checked.
+/// Checks the conditions that hold for any command. Returns whether all events were seen, so that
+/// stricter conditions hold too.
 fn holds(look: &FamilyLook) -> bool {
     let books = look.books();
     assert_eq!(books.parts(), books.wall_ns, "{look:?}");
@@ -131,8 +131,8 @@ fn holds(look: &FamilyLook) -> bool {
     is_whole
 }
 
-/// On some kernels a switch sometimes fires no event (docs/design.md). One of these runs sees all
-/// events.
+/// On some kernels, a switch sometimes fires no event (docs/design.md). The test repeats its run
+/// until one run sees all events.
 #[test]
 fn what_was_waited_for_whom_adds_up_where_all_was_seen() {
     let _alone = alone();
@@ -163,9 +163,9 @@ fn a_disturber_is_named_with_its_time_and_a_quiet_process_is_not() {
     let name = format!("bash:{}", disturber.0.id());
     let named = look.culprits.iter().find(|it| it.name.as_str() == name);
     let named_ns = named.unwrap_or_else(|| panic!("{look:?}")).ns;
-    // The tolerance: what it ran between the begin of the command and the reading of its own time,
-    // and again at the end. The rest of the tenth is the time that a switch takes around the
-    // tracepoint.
+    // The tolerance covers the disturber's time between the begin of the command and the reading of
+    // this time, and the same at the end. A tenth is allowed for the time that a switch takes
+    // before and after the tracepoint.
     assert!(
         named_ns.abs_diff(disturbed_ns) < disturbed_ns / 10 + 20_000_000,
         "{named_ns} of {disturbed_ns}: {look:?}"
@@ -188,9 +188,9 @@ fn the_kernels_books_say_the_same() {
     let books = look.books();
     let ran_ns = books.ran_ns + books.irq_ns + books.softirq_ns + books.nmi_ns;
     let waited_ns = books.waited_ns + books.waited_own_ns + books.throttled_ns;
-    // The kernel counts by the clock of its run queue, which may exclude interrupts, and takes
-    // steal time from either (update_rq_clock_task). A switch also takes time before and after the
-    // tracepoint.
+    // The kernel counts by the clock of its run queue, which may exclude interrupts. It subtracts
+    // steal time from running or from waiting time (update_rq_clock_task). A switch also takes time
+    // before and after the tracepoint.
     let slack_ns = books.steal_ns + look.waits.steal_ns + books.irq_ns + books.softirq_ns;
     let slack_ns = slack_ns + books.unseen_ns + books.wall_ns / 50;
     assert!(ran_ns.abs_diff(books.kernel_ran_ns) < slack_ns, "{look:?}");
@@ -203,13 +203,14 @@ fn the_kernels_books_say_the_same() {
 #[test]
 fn children_and_their_children_are_followed() {
     let _alone = alone();
-    // A shell, two shells that it starts, a third that one of these starts, and their commands.
+    // The command is a shell, two shells that it starts, a third shell that one of these starts,
+    // and their commands.
     let script = "sh -c 'sh -c \"sleep 0.05; true\"; true' & sh -c 'sleep 0.02; true' & wait";
     let look = run(Command::new("sh").args(["-c", script]));
     holds(&look);
     assert!(look.ended.threads >= 6, "{look:?}");
-    // They slept, and the hypervisor may have delayed their wake-ups. So only the least time is
-    // known.
+    // The processes slept, and the hypervisor may have delayed their wake-ups. So only a lower
+    // bound of the sleep is known.
     assert!(look.books().asleep_ns >= 70_000_000, "{look:?}");
 }
 
@@ -218,7 +219,7 @@ fn who_outlives_the_command_is_told() {
     let _alone = alone();
     let (family, mut child) = start(Command::new("sh").args(["-c", "sleep 1 & exit 0"]));
     assert!(child.wait().unwrap().success());
-    // It must get a CPU first.
+    // The thread must get a CPU before it is counted.
     let until = Instant::now() + Duration::from_secs(5);
     while Instant::now() < until {
         let look = family.look().unwrap();

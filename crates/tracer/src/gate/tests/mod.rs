@@ -1,5 +1,4 @@
-//! Tests of the gate's handlers with streams whose result is known, and of the gate on this
-//! machine.
+//! Tests of the gate's handlers with event streams whose result is known.
 
 mod bpf_run {
     mod any_life;

@@ -1,4 +1,5 @@
-//! Arbitrary streams: whatever is lost or doubled, the reports are consistent.
+//! Tests with random streams of events. Reports must be consistent, even if events are lost or
+//! doubled.
 
 use std::collections::HashMap;
 
@@ -31,7 +32,7 @@ fn step() -> impl Strategy<Value = Step> {
         (0..2_u64).prop_map(Step::SoftirqExit),
         (task(), any::<bool>(), task()).prop_map(|(a, b, c)| Step::Switch(a, b, c)),
         (task(), task(), 90..190_u64, 90..190_u64)
-            // At times of their own, at which the steal clock is not read.
+            // These times differ from all event times, so the steal clock is not read at them.
             .prop_map(|(a, b, left, came)| Step::AfterUnseen(a, b, left * 10 + 5, came * 10 + 5)),
         Just(Step::Wake),
         Just(Step::Leave),
@@ -52,9 +53,9 @@ fn nested(a: &Seen, b: &Seen) -> bool {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(200))]
 
-    /// Whatever is lost or doubled: intervals lie in the stream's time, and those of one kind never
-    /// cross. The CPU never runs two tasks at once. Each interval holds the steal time between its
-    /// ends.
+    /// Checks any stream, even if events are lost or doubled. Reported intervals lie within the
+    /// stream's time. Intervals of one kind never cross. A CPU never runs two tasks at once. Each
+    /// interval has the steal time between its begin and end.
     #[test]
     fn any_stream_gives_sound_intervals(steps in proptest::collection::vec((step(), 0..9_u64), 1..80)) {
         let it = Handlers::new(16 * PAGE);

@@ -1,4 +1,4 @@
-//! Runs handlers by BPF_PROG_RUN and collects their reports.
+//! Runs the handlers by BPF_PROG_RUN, and collects their reports.
 
 use std::{
     cell::Cell,
@@ -20,7 +20,7 @@ use crate::{
 static OBJECT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/handlers_test.bpf.o"));
 pub(super) const CPUS: u32 = 8;
 pub(super) const IDLE: u32 = 0;
-/// The vCPU thread of CPU n is thread VCPU + n.
+/// Thread id of the vCPU of CPU 0. The vCPU of CPU n has the thread id VCPU + n.
 pub(super) const VCPU: u32 = 100;
 pub(super) const SLEEPS: u64 = 1;
 pub(super) const RUNNABLE: u64 = 0;
@@ -30,14 +30,14 @@ pub(super) const TRACED: u64 = 0x8;
 /// Smallest ring buffer: one page.
 pub(super) const PAGE: u32 = 4096;
 
-/// Kind, CPU, begin, end and label of an activity.
+/// A reported activity: kind, CPU, begin, end and label.
 pub(super) type Seen = (ActivityKind, u32, u64, u64, String);
 
 pub(super) struct Handlers {
     object: Object,
     ring: RingBuffer<'static>,
     events: Arc<Mutex<Vec<Event>>>,
-    /// The steal clock at the next events.
+    /// Value of the steal clock at the next events, in ns.
     pub(super) steal_ns: Cell<u64>,
     pub(super) cpus: MappedCpus,
     pub(super) counts: MappedCounts,
@@ -121,8 +121,8 @@ impl Handlers {
         self.run("test_switch", cpu, now_ns, &values);
     }
 
-    /// Switches from a task that was not seen to come. The times are when the task left that was
-    /// last seen to come, and when this one came.
+    /// Makes a switch away from a task whose arrival fired no event. `times` has two times in ns:
+    /// when the task left whose arrival was seen last, and when the unseen task came.
     pub(super) fn after_unseen(
         &self,
         cpu: u32,
@@ -133,8 +133,8 @@ impl Handlers {
         self.after_unseen_with(cpu, now_ns, tasks, times, false);
     }
 
-    /// Does the same as `after_unseen`. The scheduler's count of turns shows that the vCPU's thread
-    /// had no turn meanwhile, except the one that ends now.
+    /// Does the same as `after_unseen`. In addition, the scheduler's count of turns shows that the
+    /// vCPU's thread had no other turn than the one that ends now.
     pub(super) fn after_unseen_beside_vcpu(
         &self,
         cpu: u32,
@@ -166,7 +166,7 @@ impl Handlers {
         self.run("test_switch", cpu, now_ns, &values);
     }
 
-    /// Makes thread `waker` wake the vCPU thread of `cpu` from `waker_cpu`.
+    /// Makes the thread `waker` on `waker_cpu` wake the vCPU's thread of `cpu`.
     pub(super) fn wake(&self, cpu: u32, now_ns: u64, waker: u32, waker_cpu: u32) {
         let [id, name] = source(Origin::VMNOISE_FROM_TASK, waker, "waker");
         let values = [id, name, u64::from(VCPU + cpu), u64::from(waker_cpu)];
@@ -190,7 +190,7 @@ impl Handlers {
         self.exit_for(cpu, now_ns, 0, 0);
     }
 
-    /// Makes an exit with this vendor and code from KVM's structures.
+    /// Makes an exit. KVM's structures have this vendor and exit code.
     pub(super) fn exit_for(&self, cpu: u32, now_ns: u64, isa: u64, code: u64) {
         let values = [u64::from(VCPU + cpu), isa, code];
         self.run("test_kvm_exit", cpu, now_ns, &values);
@@ -226,7 +226,7 @@ impl Handlers {
         counts
     }
 
-    /// Returns kind and steal time of the activities in [`Handlers::seen`].
+    /// Returns the kind and steal time of the activities in [`Handlers::seen`].
     pub(super) fn steals(&self) -> Vec<(ActivityKind, u64)> {
         self.ring.consume().unwrap();
         let reported = self.events.lock().unwrap();
@@ -249,7 +249,7 @@ impl Handlers {
     }
 }
 
-/// Returns the two context values of a source.
+/// Returns the two words that describe a source in the context of a test program.
 pub(super) fn source(origin: Origin, id: u32, name: &str) -> [u64; 2] {
     let mut letters = [0; 8];
     letters[..name.len()].copy_from_slice(name.as_bytes());

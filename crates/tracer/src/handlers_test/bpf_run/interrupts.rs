@@ -1,4 +1,4 @@
-//! Interrupts and softirqs: nesting, losses, and which CPUs report.
+//! Tests of interrupts and softirqs: nesting, losses, and the CPUs that report.
 
 use vmnoise_events::ActivityKind::{Blocked, Irq, Nmi, Softirq, Thread};
 use vmnoise_events::InterferenceCounts;

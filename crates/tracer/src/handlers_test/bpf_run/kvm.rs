@@ -1,4 +1,4 @@
-//! KVM: the VMM's time, and exits.
+//! Tests of KVM's events: the time of the VMM, and exits.
 
 use vmnoise_events::ActivityKind::{Exit, Vmm};
 
@@ -109,7 +109,8 @@ fn an_exit_starts_at_the_first_host_work() {
     assert_eq!(exits, [(2000, 2200), (2980, 3100), (4000, 4050)]);
 }
 
-/// The hardware enters the guest a moment after kvm_entry. An NMI in between ends no guest time.
+/// The hardware enters the guest a short time after kvm_entry. An NMI in between does not end guest
+/// time.
 #[test]
 fn an_nmi_before_the_guest_runs_begins_no_exit() {
     let it = Handlers::new(PAGE);
@@ -117,13 +118,13 @@ fn an_nmi_before_the_guest_runs_begins_no_exit() {
     it.run("test_nmi", 1, 1_100, &[50]);
     it.exit(1, 2_001_000);
     it.entry(1, 2_002_000);
-    // An interrupt ends the guest's next stay.
+    // An interrupt ends the guest's next run.
     it.run("test_nmi", 1, 2_002_300, &[50]);
     it.irq_entry(1, 6_000_000, 236, "timer");
     it.irq_exit(1, 6_002_000, 236);
     it.exit(1, 6_003_000);
     it.entry(1, 6_004_000);
-    // Two NMIs at its end are part of the exit.
+    // Two NMIs at the end of the guest's run are part of the exit.
     it.run("test_nmi", 1, 7_000_000, &[1_000]);
     it.run("test_nmi", 1, 7_009_000, &[1_000]);
     it.exit(1, 7_018_000);

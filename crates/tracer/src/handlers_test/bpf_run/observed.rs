@@ -1,4 +1,4 @@
-//! An observed thread: events where it is not, or while it sleeps, are not reported.
+//! Tests of an observed thread. Events on other CPUs, or while the thread sleeps, are not reported.
 
 use vmnoise_events::ActivityKind::{Irq, Nmi, Softirq, Thread, Throttled};
 
@@ -108,7 +108,7 @@ fn moved_while_it_waits_it_takes_the_wait_along() {
     it.switch(2, 1000, IDLE, RUNNABLE, 8);
     it.preempt(1, 2000, TID, RUNNABLE, 9);
     migrate(&it, 1, 3000, 2);
-    // Both turns continue, but only one still keeps it waiting.
+    // Both tasks continue to run, but only one of them still keeps the thread waiting.
     it.switch(2, 4000, 8, RUNNABLE, TID);
     it.switch(1, 6000, 9, SLEEPS, 7);
     it.irq_entry(1, 6100, 236, "timer");

@@ -1,4 +1,5 @@
-//! Steal time inside activities. The steal clock at their ends is given, like all other values.
+//! Tests of steal time during activities. The steal clock at the ends of activities comes from the
+//! test, like all other values.
 
 use vmnoise_events::ActivityKind::{Blocked, Exit, Irq, Nmi, Softirq, Thread, Throttled, Vmm};
 
@@ -88,10 +89,11 @@ fn the_clock_of_kvm_is_one_word_and_that_of_xen_the_sum_of_two() {
         let (steal_ns, alive) = it.cpus.own_steal(1).unwrap();
         (steal_ns, alive == 1)
     };
-    // `steal`, `version`, and flags.
+    // Fields of KVM's structure: `steal`, `version` and flags.
     assert_eq!(sample(0, [70, 2, 5, 5, 5, 5]), (70, true));
     assert_eq!(sample(0, [0; 6]), (0, false));
-    // `state`, `state_entry_time`, and the times running, runnable, blocked, offline.
+    // Fields of Xen's structure: `state`, `state_entry_time`, and the times running, runnable,
+    // blocked and offline.
     assert_eq!(sample(1, [1, 99, 1_000, 20, 300, 4]), (24, true));
     assert_eq!(sample(1, [2, 1, 0, 0, 0, 0]), (0, true));
     assert_eq!(sample(1, [0; 6]), (0, false));

@@ -1,4 +1,4 @@
-//! The watched thread is stopped, or held by a debugger.
+//! Tests of a watched thread that is stopped, or that a debugger holds.
 
 use vmnoise_events::ActivityKind::{Irq, Stopped, Thread};
 
@@ -12,7 +12,7 @@ fn nothing_is_reported_of_a_cpu_whose_thread_is_stopped() {
         it.switch(1, 2_000, 7, SLEEPS, VCPU + 1);
         let counted = it.interference(1);
         it.switch(1, 3_000, VCPU + 1, state, IDLE);
-        // More than the ring could hold.
+        // These are more activities than the ring buffer has room for.
         for turn in 0..100 {
             let at = 4_000 + turn * 100;
             it.irq_entry(1, at, 236, "timer");
@@ -63,7 +63,7 @@ fn who_is_preempted_on_the_way_to_its_stop_is_not_stopped_yet() {
 fn a_thread_that_goes_on_unseen_is_measured_from_its_next_switch_on() {
     let it = Handlers::new(PAGE);
     it.switch(1, 1_000, VCPU + 1, STOPPED, IDLE);
-    // It came back in a switch that fired no event.
+    // The thread came back in a switch that fired no event.
     it.switch(1, 9_000, VCPU + 1, RUNNABLE, 7);
     it.switch(1, 10_000, 7, SLEEPS, VCPU + 1);
     it.irq_entry(1, 11_000, 236, "timer");

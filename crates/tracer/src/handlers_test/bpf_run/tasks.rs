@@ -1,4 +1,4 @@
-//! Tasks: turns, sleeps and their wakers, throttling.
+//! Tests of tasks: turns on the CPU, sleeps and their wakers, and throttling.
 
 use vmnoise_events::ActivityKind::{Blocked, Thread, Throttled};
 

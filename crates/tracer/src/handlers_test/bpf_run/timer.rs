@@ -1,14 +1,15 @@
-//! The steps of a periodic task's wake-up: which events are steps, and which are not.
+//! Tests of the times of a periodic task's wake-up: which events set one of these times.
 
 use std::sync::atomic::Ordering::Relaxed;
 
 use super::harness::{Handlers, IDLE, PAGE, RUNNABLE, SLEEPS, VCPU};
 
-/// Address of the timer of the task's sleep.
+/// Address of the timer by which the task sleeps.
 const TIMER: u64 = 0xffff_8880_0000_1000;
 const EXPIRY_NS: u64 = 5_000;
 
-/// Returns the times: armed, timer's interrupt, woken, switched in; 0: not seen.
+/// Returns when the timer was armed, when its interrupt began, when the task was woken, and when it
+/// was switched in. Times are in ns; 0: no event showed this.
 fn steps(it: &Handlers, cpu: u32) -> [u64; 4] {
     let slot = it.cpus.timer(cpu).unwrap();
     [
@@ -20,7 +21,8 @@ fn steps(it: &Handlers, cpu: u32) -> [u64; 4] {
     .map(|word| word.load(Relaxed))
 }
 
-/// Returns the steal clock before the expiry, when the timer was armed, and at the steps after it.
+/// Returns the steal clock before the expiry, when the timer was armed, and at the later times of
+/// [`steps`].
 fn steals(it: &Handlers, cpu: u32) -> [u64; 5] {
     let slot = it.cpus.timer(cpu).unwrap();
     [
@@ -61,7 +63,7 @@ fn expire(it: &Handlers, cpu: u32, now_ns: u64, address: u64) {
     it.run("test_timer_expire", cpu, now_ns, &[address]);
 }
 
-/// Requests a wake-up, arms the timer and goes to sleep.
+/// Returns handlers after the task requested a wake-up, armed the timer and fell asleep.
 fn asleep() -> Handlers {
     let it = Handlers::new(PAGE);
     ask(&it, EXPIRY_NS);
@@ -78,7 +80,7 @@ fn each_step_is_reported_once_and_the_sleep_is_nobodys_doing() {
     it.wake(1, 5_030, 42, 1);
     it.irq_exit(1, 5_040, 236);
     it.switch(1, 5_100, IDLE, RUNNABLE, VCPU + 1);
-    // It is switched out and in again. Its step stays the same.
+    // The task is switched out and in again. The time of its first switch stays the same.
     it.switch(1, 5_200, VCPU + 1, RUNNABLE, IDLE);
     it.wake(1, 5_250, 42, 1);
     it.switch(1, 5_300, IDLE, RUNNABLE, VCPU + 1);
@@ -111,7 +113,8 @@ fn the_next_period_begins_anew() {
 fn other_timers_are_none_of_ours() {
     let it = Handlers::new(PAGE);
     ask(&it, EXPIRY_NS);
-    // The task's own timer for another time, and a timer for the right time of another thread.
+    // The task's own timer with another expiry, and a timer of another thread with the right
+    // expiry.
     arm(&it, 900, TIMER, EXPIRY_NS + 1);
     it.run("test_timer_start", 1, 950, &[7, TIMER, EXPIRY_NS]);
     assert_eq!(steps(&it, 1), [0; 4]);
@@ -119,7 +122,7 @@ fn other_timers_are_none_of_ours() {
     expire(&it, 1, 5_010, TIMER + 64);
     assert_eq!(steps(&it, 1), [1_000, 0, 0, 0]);
     expire(&it, 1, 5_020, TIMER);
-    // It has expired. A second expiry belongs to another timer at the same address.
+    // The timer has expired. A second expiry belongs to another timer at the same address.
     expire(&it, 1, 5_030, TIMER);
     arm(&it, 5_040, TIMER, EXPIRY_NS);
     assert_eq!(steps(&it, 1), [1_000, 5_020, 0, 0]);
@@ -131,7 +134,7 @@ fn a_wake_before_the_expiry_is_a_kick() {
     it.wake(1, 3_000, 42, 1);
     it.switch(1, 3_100, IDLE, RUNNABLE, VCPU + 1);
     assert_eq!(steps(&it, 1), [1_000, 0, 0, 0]);
-    // It continues to sleep with the same timer, armed again.
+    // The task continues to sleep with the same timer, which is armed again.
     arm(&it, 3_200, TIMER, EXPIRY_NS);
     it.switch(1, 3_300, VCPU + 1, SLEEPS, IDLE);
     expire(&it, 1, 5_020, TIMER);
@@ -145,7 +148,8 @@ fn an_expiry_that_wakes_nobody_has_no_further_steps() {
     let it = Handlers::new(PAGE);
     ask(&it, EXPIRY_NS);
     arm(&it, 5_100, TIMER, EXPIRY_NS);
-    // Armed late, it expires before the task sleeps. So nobody is woken or switched in.
+    // A timer that is armed late expires before the task sleeps. So the task is neither woken nor
+    // switched in.
     expire(&it, 1, 5_110, TIMER);
     it.switch(1, 5_200, 7, RUNNABLE, IDLE);
     assert_eq!(steps(&it, 1), [5_100, 5_110, 0, 0]);
@@ -174,7 +178,7 @@ fn after_a_step_that_was_missed_the_later_ones_are_not_guessed() {
 #[test]
 fn what_happens_to_the_task_elsewhere_is_no_step_of_either_cpu() {
     let it = asleep();
-    // Its timer was moved with it, when its CPU went offline.
+    // The kernel moved the task's timer to another CPU, because the timer's CPU went offline.
     expire(&it, 2, 5_020, TIMER);
     let thread = u64::from(VCPU + 1);
     it.run("test_timer_start", 2, 5_030, &[thread, TIMER, EXPIRY_NS]);
@@ -207,7 +211,7 @@ fn steal_is_that_of_the_last_event_before_the_expiry_and_of_each_step() {
     assert_eq!(steals(&it, 1), [30, 10, 710, 711, 730]);
 }
 
-/// The same numbers go through the task in `workload/src/timer/task.rs`, and through explain in
+/// The same numbers are used for the task in `workload/src/timer/task.rs`, and for explain in
 /// `explain/tests/wakeups.rs`.
 #[test]
 fn steal_before_a_timer_is_armed_late_is_told_from_that_after_it() {

@@ -1,10 +1,11 @@
-//! Switches that fire no tracepoint: rebuilt as far as the scheduler's accounting allows.
+//! Tests of switches that fire no tracepoint. They are rebuilt from the scheduler's accounting, if
+//! it allows this.
 
 use vmnoise_events::ActivityKind::{Blocked, Thread, Throttled};
 
 use super::harness::{Handlers, IDLE, PAGE, RUNNABLE, SLEEPS, VCPU};
 
-/// Nothing is known about the switch.
+/// Times of a switch about which the scheduler's accounting shows nothing.
 const UNKNOWN: (u64, u64) = (0, 0);
 
 #[test]
@@ -81,7 +82,8 @@ fn two_unseen_switches_leave_a_hole_that_is_nobodys() {
     );
 }
 
-/// A thread that slept meanwhile has had no turn, which the scheduler counts.
+/// A thread that slept all the time had no turn on the CPU. The scheduler's count of turns shows
+/// this.
 #[test]
 fn a_sleep_goes_on_over_unseen_switches_of_which_nothing_is_known() {
     for (left_ns, came_ns) in [UNKNOWN, (4000, 500_000), (0, 500_000)] {

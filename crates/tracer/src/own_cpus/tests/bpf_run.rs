@@ -1,4 +1,4 @@
-//! The handlers by BPF_PROG_RUN: every time, and the steal clock, come from the test.
+//! Runs the handlers by BPF_PROG_RUN. All times and the steal clock come from the tests.
 
 use std::cell::Cell;
 use std::mem::offset_of;
@@ -15,7 +15,7 @@ use crate::plain;
 
 static OBJECT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/own_cpus_test.bpf.o"));
 
-/// Events, in the order of `bpf/own_cpus_test.bpf.c`.
+/// Events, in the order of their numbers in `bpf/own_cpus_test.bpf.c`.
 #[derive(Debug, Clone, Copy)]
 enum Happens {
     IrqEntry(u64),
@@ -23,7 +23,7 @@ enum Happens {
     SoftirqEntry,
     SoftirqExit,
     Switch,
-    /// A task gets the CPU that could have run since then.
+    /// A task gets the CPU. The value is the time in ns at which the task became runnable.
     WaitedSince(u64),
 }
 use Happens::{IrqEntry, IrqExit, SoftirqEntry, SoftirqExit, Switch, WaitedSince};
@@ -31,12 +31,12 @@ use Happens::{IrqEntry, IrqExit, SoftirqEntry, SoftirqExit, Switch, WaitedSince}
 struct Cpu {
     object: Object,
     cpus: MappedArray<WireCpu>,
-    /// The steal clock at the next events.
+    /// Value of the steal clock at the next events, in ns.
     steal_ns: Cell<u64>,
 }
 
 impl Cpu {
-    /// Creates a CPU whose clock has this value at the first event.
+    /// Creates a CPU. `steal_ns` is its steal clock at the first event.
     fn new(steal_ns: u64) -> Cpu {
         let mut open = ObjectBuilder::default().open_memory(OBJECT).unwrap();
         let mut maps = open.maps_mut();
@@ -122,7 +122,8 @@ fn interrupts_are_net_of_steal_and_of_those_inside() {
     cpu.at(4_000, IrqExit(2)).at(6_000, IrqExit(1));
     cpu.stolen(50).at(10_000, SoftirqExit);
     let books = cpu.books();
-    // 4000 with 1000 inside, of which 400 were stolen.
+    // The outer interrupt takes 4000 ns. The inner interrupt takes 1000 ns of this time, of which
+    // 400 ns are steal time.
     assert_eq!(books.irq.lengths, lengths(&[600, 3_000]));
     assert_eq!(books.irq.ns, 3_600);
     assert_eq!(books.softirq.ns, 9_000 - 3_600 - 450);
@@ -133,12 +134,12 @@ fn interrupts_are_net_of_steal_and_of_those_inside() {
 #[test]
 fn a_switch_ends_what_was_open() {
     let cpu = Cpu::new(0);
-    // As on PREEMPT_RT: the rest is the thread's.
+    // As on PREEMPT_RT, the softirq ends at the switch. The rest of the time is the thread's.
     cpu.at(1_000, SoftirqEntry).at(1_500, Switch);
     cpu.at(9_000, SoftirqExit);
     assert_eq!(cpu.books().softirq.lengths, lengths(&[500]));
     assert_eq!(cpu.unpaired(), 0);
-    // An interrupt has lost its end.
+    // The end of this interrupt was lost.
     cpu.at(10_000, IrqEntry(1)).at(11_000, Switch);
     assert_eq!((cpu.books().irq.ns, cpu.unpaired()), (0, 1));
     cpu.at(12_000, IrqEntry(2)).at(12_700, IrqExit(2));
@@ -150,7 +151,7 @@ fn an_interrupt_that_began_before_counting_is_no_loss() {
     let cpu = Cpu::new(0);
     cpu.at(1_000, IrqExit(1)).at(2_000, SoftirqExit);
     assert_eq!(cpu.unpaired(), 0);
-    // Deeper nesting than there is room for: begins without room are counted.
+    // Interrupts nest deeper than there is room for. Begins without room are counted as unpaired.
     for id in 0..5 {
         cpu.at(3_000 + id, IrqEntry(id));
     }
@@ -162,7 +163,7 @@ fn a_wait_is_as_long_as_the_queue_had_the_task() {
     let cpu = Cpu::new(0);
     cpu.at(5_000, WaitedSince(3_000))
         .at(7_000, WaitedSince(7_000));
-    // The clock of another queue may be ahead by a moment.
+    // The clock of another run queue may be slightly ahead.
     cpu.at(8_000, WaitedSince(8_100));
     let waits = cpu.books().waits.unwrap();
     assert_eq!(waits.ns, 2_000);

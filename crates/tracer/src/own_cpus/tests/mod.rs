@@ -1,4 +1,5 @@
-//! Tests of the handlers with streams whose result is known, and of the programs on this machine.
+//! Tests of the handlers with event streams whose result is known, and of the programs on this
+//! machine.
 
 mod bpf_run;
 mod root;

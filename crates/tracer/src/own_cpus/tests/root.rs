@@ -1,4 +1,5 @@
-//! Tests on this machine, compared with the kernel and with the tracer of single activities.
+//! Tests on this machine. They compare the counts with the kernel's, and with the tracer of single
+//! activities.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -15,13 +16,14 @@ use super::super::*;
 use crate::Scope;
 use crate::Tracer;
 
-/// Keeps tests apart that use the same CPUs.
+/// Returns a lock that prevents tests from using the same CPUs at the same time.
 fn alone() -> MutexGuard<'static, ()> {
     static ALONE: Mutex<()> = Mutex::new(());
     ALONE.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Returns the attached programs. `None` if this machine has no steal clock; this is printed.
+/// Returns the attached programs. If this machine has no steal clock, prints this and returns
+/// `None`.
 fn counting() -> Option<OwnCpus> {
     let Some(mut own) = OwnCpus::load().unwrap() else {
         let thread = thread::current();
@@ -44,7 +46,7 @@ fn spin_for(time: Duration) {
     while Instant::now() < until {}
 }
 
-/// Returns the last CPU, and another one.
+/// Returns the last allowed CPU and another CPU.
 fn two_cpus() -> (u32, u32) {
     let allowed = Host::here().allowed_cpus().unwrap();
     (allowed[allowed.len() - 1], allowed[0])
@@ -57,8 +59,8 @@ fn the_sum_of_losses_is_what_the_steal_clock_went_on() {
     let (cpu, _) = two_cpus();
     let tracer = Tracer::load(&[cpu], Scope::Osnoise).unwrap();
     pin(cpu);
-    // There is a switch between the two readings of the clock, so the counts are from an instant
-    // between them.
+    // A switch happens between the two readings of the clock. So the counts are from an instant
+    // between the readings.
     let look = |own: &OwnCpus| {
         let earliest_ns = tracer.outer_steal_ns(cpu).unwrap();
         thread::sleep(Duration::from_millis(1));
@@ -85,7 +87,7 @@ fn the_sum_of_losses_is_what_the_steal_clock_went_on() {
         last_earliest - first_latest
     };
     let lost_ns = stretch(&own);
-    // Losses in a pause are not counted, and losses after it are.
+    // Losses in a pause are not counted. Losses after the pause are counted.
     let before = own.books(cpu).unwrap();
     own.pause();
     spin_for(Duration::from_millis(
@@ -97,12 +99,12 @@ fn the_sum_of_losses_is_what_the_steal_clock_went_on() {
     assert_eq!(own.missed().unwrap(), 0);
 }
 
-/// Number of time windows. Between the readings of the two programs, the machine below may take the
+/// Number of time windows. Between the readings of the two programs, the hypervisor may take the
 /// CPU for any time, which then counts in only one of them. This happens sometimes, but not in most
-/// of the windows.
+/// windows.
 const STRETCHES: usize = 10;
 
-/// The counts at an instant between the two times.
+/// Counts at an unknown instant between two known instants.
 struct Look {
     earliest_ns: u64,
     books: OwnCpuBooks,
@@ -167,7 +169,7 @@ fn interrupts_are_as_long_as_the_tracer_tells() {
             println!("{kind:?}: {count} of {sum_ns} ns, by the tracer {least:?} to {most:?}");
             assert!((least.0..=most.0).contains(&count), "{count}");
             // Both programs read the clock at each begin and end, one after the other. One run of a
-            // program takes a fraction of a microsecond.
+            // program takes less than a microsecond.
             let distance_ns = count * 1_000;
             equal += usize::from(sum_ns + distance_ns >= least.1 && sum_ns <= most.1 + distance_ns);
             all += count;
@@ -187,7 +189,7 @@ fn keep_all(tracer: &mut Tracer, activities: &mut Vec<Activity>) {
     tracer.drain(&mut keep).unwrap();
 }
 
-/// Returns the length without steal time, and without interrupts inside.
+/// Returns the length of an activity in ns, without steal time and without the interrupts in it.
 fn net_ns(activity: &Activity, all: &[Activity]) -> u64 {
     let ns = |it: &Activity| it.end_mono_ns - it.start_mono_ns - it.steal_ns;
     let inside = all.iter().filter(|it| {
@@ -203,13 +205,13 @@ fn mono_ns() -> u64 {
     now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
 }
 
-/// Returns how long a thread of this process has waited so far (proc(5)).
+/// Returns the time in ns for which a thread of this process has waited so far (proc(5)).
 fn run_delay_ns(tid: u32) -> u64 {
     let text = fs::read_to_string(format!("/proc/self/task/{tid}/schedstat")).unwrap();
     text.split(' ').nth(1).unwrap().parse().unwrap()
 }
 
-/// Returns how long each task of this machine has waited so far.
+/// Returns the time in ns for which each task of this machine has waited so far.
 fn run_delays_ns() -> BTreeMap<String, u64> {
     let tasks = fs::read_dir("/proc").unwrap().flatten();
     let tasks = tasks.filter_map(|process| fs::read_dir(process.path().join("task")).ok());
@@ -222,7 +224,7 @@ fn run_delays_ns() -> BTreeMap<String, u64> {
     tasks.filter_map(delay).collect()
 }
 
-/// Makes threads end, however the test ends.
+/// Makes threads end when the test ends, also after a failure.
 struct Ends<'a>(&'a AtomicBool);
 
 impl Drop for Ends<'_> {
@@ -252,9 +254,10 @@ fn tasks_wait_as_long_as_the_scheduler_says() {
         }
         let tids: Vec<u32> = tids.iter().take(2).collect();
         let both_ns = || tids.iter().map(|tid| run_delay_ns(*tid)).sum::<u64>();
-        // The counts also hold the waits of others, and tasks that have ended meanwhile are
-        // missing. A wait is counted a moment before the kernel counts it, so it may be in the
-        // window of only one of them. So the value need not lie between the two each time.
+        // The counts also contain waits of other tasks. Tasks that have ended during the window are
+        // missing in the kernel's sum. A wait is counted slightly before the kernel counts it, so
+        // it may be in the window of only one of them. So the value may sometimes be outside the
+        // two bounds.
         let stretch = || {
             let all = run_delays_ns();
             let first = waits();

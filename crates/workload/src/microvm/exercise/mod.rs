@@ -1,5 +1,5 @@
-//! Exits on purpose: a guest makes one kind of exit again and again, and the time of each exit is
-//! measured, like in `vmexit` of kvm-unit-tests.
+//! Exercises: a guest repeatedly makes one kind of exit on purpose, and the time of each exit is
+//! measured, as in `vmexit` of kvm-unit-tests.
 
 pub(super) mod program;
 
@@ -23,39 +23,40 @@ use crate::{Error, RunningWorkload, tsc};
 
 pub use super::histogram::Spread;
 
-/// Interval at which the caller is asked whether to stop.
+/// Interval at which [`PreparedExercise::run`] asks its caller whether to stop.
 const LOOK: Duration = Duration::from_millis(20);
-/// Time by which a guest may miss its deadline. A guest checks the deadline only after each exit.
+/// Maximum delay of a guest after its deadline. A guest checks the deadline only after each exit.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// The exit that the guest makes. The guest program uses the same numbers.
+/// Kind of exit that the guest makes. The guest program uses the same numbers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 #[repr(u32)]
 pub enum Exercise {
-    /// CPUID: always intercepted, and handled in KVM.
+    /// CPUID. The CPU always intercepts it, and KVM handles it.
     Cpuid = 1,
-    /// OUT to a port without a device in KVM: the VMM handles it.
+    /// OUT to a port that has no device in KVM. The VMM handles it.
     Io = 2,
-    /// A read where there is no memory: KVM decodes it, and the VMM handles it.
+    /// A read of an address without memory. KVM decodes the instruction, and the VMM handles the
+    /// read.
     Mmio = 3,
-    /// VMCALL or VMMCALL: handled in KVM, which refuses it because the guest is at CPL3.
+    /// VMCALL or VMMCALL. KVM handles it, and refuses the call because the guest runs at CPL3.
     Hypercall = 4,
-    /// HLT, at CPL0. Without an interrupt controller in KVM it goes to the VMM at once.
+    /// HLT at CPL0. Without an interrupt controller in KVM, the VMM handles it at once.
     Hlt = 5,
-    /// No exit: the cost of reading the clock.
+    /// No exit. The exercise measures the cost of reading the clock.
     Spin = 6,
 }
 
-/// The side that handles an exit.
+/// Side of the host that handles an exit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ExitHandler {
-    /// KVM itself.
+    /// KVM handles the exit itself.
     Light,
-    /// The VMM: KVM_RUN returns.
+    /// The VMM handles the exit, after KVM_RUN has returned.
     Heavy,
-    /// There is no exit.
+    /// The exercise makes no exits.
     None,
 }
 
@@ -82,7 +83,7 @@ impl Exercise {
         }
     }
 
-    /// Returns whether KVM or the VMM handles the exits of this exercise on a stock KVM.
+    /// Returns which side handles the exits of this exercise under an unmodified KVM.
     pub fn kind(self) -> ExitHandler {
         match self {
             Exercise::Cpuid | Exercise::Hypercall => ExitHandler::Light,
@@ -102,41 +103,42 @@ impl Exercise {
 /// Settings of an exercise.
 #[derive(Debug, Clone)]
 pub struct ExerciseConfig {
-    /// The exit.
+    /// Kind of exit that the guest makes.
     pub exercise: Exercise,
-    /// CPUs of the host. One vCPU is pinned to each.
+    /// Host CPUs. One vCPU is pinned to each of them.
     pub cpus: Vec<u32>,
     /// Duration of the exercise.
     pub duration: Duration,
-    /// The TSC's frequency in Hz.
+    /// Frequency of the TSC, in Hz.
     pub tsc_hz: u64,
-    /// Policy of the vCPU threads; `None`: as inherited.
+    /// Policy of the vCPU threads; `None` to inherit the policy of this process.
     pub policy: Option<Policy>,
 }
 
-/// Result of one vCPU.
+/// Result of an exercise on one vCPU.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ExerciseResult {
-    /// CPU of the host to which the vCPU was pinned.
+    /// Host CPU to which the vCPU was pinned.
     pub cpu: u32,
-    /// Number of exits, or of steps if there are no exits.
+    /// Number of exits. For [`Exercise::Spin`], the number of readings of the clock.
     pub count: u64,
-    /// Time of each exit, in cycles; `None` if there was no exit.
+    /// Summary of the times of all exits, in TSC cycles; `None` if there was no exit.
     pub exit_tsc: Option<Spread>,
-    /// Time from before the first exit to after the last one, in cycles.
+    /// Time from the reading before the first exit to the reading after the last exit, in TSC
+    /// cycles.
     pub runtime_tsc: u64,
-    /// Number of exits for which KVM_RUN returned: those that the VMM handled.
+    /// Number of exits that the VMM handled, for which KVM_RUN returned.
     pub vmm_exits: u64,
-    /// Number of KVM_RUN calls in all of the vCPU's life, with its set-up.
+    /// Number of KVM_RUN calls in the whole life of the vCPU, including its set-up.
     pub kvm_runs: u64,
-    /// KVM's counts from before the first entry to after the last one. They include the exits that
-    /// start and stop the exercise.
+    /// KVM's own counts, from before the first entry to after the last exit. They include the exits
+    /// that start and stop the exercise.
     pub kvm: KvmCounts,
 }
 
 impl ExerciseResult {
-    /// Returns which side handled its exits; `None` if it made none, or if KVM does not count its
-    /// own.
+    /// Returns which side handled the exits. Returns `None` if there was no exit, or if KVM's own
+    /// counts are missing.
     pub fn kind(&self) -> Option<ExitHandler> {
         if self.count == 0 {
             return None;
@@ -153,24 +155,25 @@ impl ExerciseResult {
     }
 }
 
-/// KVM's own statistics of a vCPU over the exercise; `None` if KVM has none.
+/// KVM's own counts of a vCPU's exits during the exercise. A count is `None` if KVM does not have
+/// it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct KvmCounts {
-    /// All exits.
+    /// Number of all exits.
     pub exits: Option<u64>,
-    /// Exits for an interrupt of the host.
+    /// Number of exits because of an interrupt of the host.
     pub irq_exits: Option<u64>,
-    /// Exits to the VMM for an I/O port.
+    /// Number of exits to the VMM because of an I/O port.
     pub io_exits: Option<u64>,
-    /// Exits to the VMM for memory.
+    /// Number of exits to the VMM because of an access without memory.
     pub mmio_exits: Option<u64>,
-    /// Exits for HLT.
+    /// Number of exits because of HLT.
     pub halt_exits: Option<u64>,
-    /// Exits for a hypercall.
+    /// Number of exits because of a hypercall.
     pub hypercalls: Option<u64>,
 }
 
-/// The statistics of a vCPU behind [`KvmCounts`].
+/// KVM's counters of a vCPU, in the order of the fields of [`KvmCounts`].
 struct KvmStats([Option<VcpuStat>; 6]);
 
 impl KvmStats {
@@ -207,19 +210,19 @@ impl KvmStats {
     }
 }
 
-/// A guest that is set up and waits.
+/// A guest that is set up and waits for the start.
 #[derive(Debug)]
 pub struct PreparedExercise {
     workers: Workers<GuestState>,
-    /// Result of each vCPU, with its index.
+    /// Receives the index and the result of each vCPU.
     answers: mpsc::Receiver<(usize, ExerciseResult)>,
     config: ExerciseConfig,
 }
 
-/// Sets up the guest.
+/// Sets up the guest of an exercise.
 ///
 /// # Errors
-/// What this machine lacks, with the remedy.
+/// If this machine cannot run the exercise. The error contains the remedy.
 pub fn prepare(config: &ExerciseConfig) -> Result<PreparedExercise, Error> {
     let vm = Arc::new(MicrovmMemory::create(&config.cpus, None)?);
     let (done, answers) = mpsc::channel();
@@ -231,7 +234,7 @@ pub fn prepare(config: &ExerciseConfig) -> Result<PreparedExercise, Error> {
             vcpu.set_privilege(exercise.privilege())?;
             let state = GuestState::new(Arc::clone(&vm), &vcpu, None);
             let work = move |run: &RunState| {
-                // The thread that prepared this one waits for the answer.
+                // The thread that called [`prepare`] receives the result.
                 let _ = done.send((index, carry_out(exercise, &vm, &mut vcpu, run)?));
                 Ok(())
             };
@@ -246,11 +249,11 @@ pub fn prepare(config: &ExerciseConfig) -> Result<PreparedExercise, Error> {
 }
 
 impl PreparedExercise {
-    /// Runs the exercise until the time is over or `enough` returns true. Returns the result of
-    /// each vCPU, in the order of [`Config::cpus`].
+    /// Runs the exercise until its duration is over or `enough` returns true. Returns the result of
+    /// each vCPU, in the order of [`ExerciseConfig::cpus`].
     ///
     /// # Errors
-    /// How this machine refused the exit, with the remedy.
+    /// If this machine does not handle the exit as expected. The error contains the remedy.
     pub fn run(self, enough: &dyn Fn() -> bool) -> Result<Vec<ExerciseResult>, Error> {
         let PreparedExercise {
             mut workers,
@@ -260,7 +263,7 @@ impl PreparedExercise {
         let cycles = config.duration.as_nanos() * u128::from(config.tsc_hz) / 1_000_000_000;
         let cycles = u64::try_from(cycles).unwrap_or(u64::MAX);
         let start = Instant::now();
-        // If threads did not start, the reason comes when they are joined.
+        // If some threads could not start, `join` returns the reason.
         let started = workers.start(Some(tsc::now().saturating_add(cycles)));
         while started.is_ok() && workers.running() {
             std::thread::sleep(LOOK);

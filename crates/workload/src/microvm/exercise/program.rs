@@ -1,10 +1,12 @@
-//! The guest program of the exercises: it makes one exit after another, and times each.
+//! The guest program of the exercises. It makes one exit after another, and measures the time of
+//! each exit.
 //!
-//! It lies next to the program that measures gaps. That program jumps here on
-//! [`Command::Exercise`](super::super::guest::Command), with `rdi` and `rsi` unchanged and the
-//! return address in `r15`. Each exit is made between two readings of the clock. The difference
-//! goes into the [`histogram`](super::super::histogram) before the next reading, so writing it is
-//! part of no exit's time.
+//! The program lies in guest memory next to the program that measures gaps. That program jumps here
+//! for the command [`GuestCommand::Exercise`](super::super::guest::GuestCommand). `rdi` and `rsi`
+//! are then unchanged, and `r15` contains the return address. Each exit is made between two
+//! readings of the clock. The program adds their difference to the
+//! [`histogram`](super::super::histogram) before the next reading. So the time for the histogram is
+//! not part of any exit's time.
 
 use std::arch::global_asm;
 use std::mem::offset_of;
@@ -13,13 +15,15 @@ use super::super::histogram::{FINE_BITS, Word, book_length};
 use super::Exercise;
 use crate::mailbox::{Control, Mailbox};
 
-/// The I/O port to which the guest writes. No device of KVM answers there.
+/// I/O port to which the guest writes. No device in KVM uses this port.
 pub const PORT: u16 = 0xf4;
-/// `KVM_HC_VAPIC_POLL_IRQ` of Documentation/virt/kvm/x86/hypercalls.rst, which does nothing. At
-/// CPL3 KVM refuses every hypercall with -KVM_EPERM, after the exit.
+/// Number of the hypercall `KVM_HC_VAPIC_POLL_IRQ` of Documentation/virt/kvm/x86/hypercalls.rst,
+/// which does nothing. At CPL3, KVM refuses every hypercall with -KVM_EPERM, but the exit happens
+/// nevertheless.
 const HYPERCALL: u32 = 1;
 
-/// Returns the program as bytes. It is position independent and starts with its first instruction.
+/// Returns the machine code of the program. It is position independent, and its first byte is the
+/// entry point.
 pub fn program() -> &'static [u8] {
     unsafe extern "C" {
         static vmnoise_exercise_start: u8;
@@ -129,12 +133,13 @@ vmnoise_exercise_end:
     total = const Word::Total.offset(),
 );
 
-/// The hypercall of Intel's CPUs, as a command for the guest.
+/// Command for the guest to use the hypercall instruction of Intel's CPUs.
 const VMCALL: u32 = Exercise::Hypercall as u32;
-/// The hypercall of AMD's CPUs.
+/// Command for the guest to use the hypercall instruction of AMD's CPUs.
 const VMMCALL: u32 = VMCALL | 0x100;
 
-/// Returns the command for this exercise. Each vendor's CPU only knows its own hypercall.
+/// Returns the guest's command for this exercise. Each vendor's CPU has its own hypercall
+/// instruction.
 pub fn order(exercise: Exercise) -> u32 {
     let amd = matches!(&vendor(), b"AuthenticAMD" | b"HygonGenuine");
     match exercise {

@@ -1,8 +1,8 @@
 //! Measures how late the timers of a guest are. One vCPU arms the timer of its interrupt
-//! controller, halts, and reads the clock when the interrupt comes, like `tscdeadline_latency` of
+//! controller, halts, and reads the clock when the interrupt comes, as in `tscdeadline_latency` of
 //! kvm-unit-tests.
 //!
-//! Each setting of halt polling has its own VM. All of them run on one thread, in turns, so that
+//! Each limit of halt polling has a VM of its own. One thread runs these VMs alternately, so that
 //! other changes on the machine affect all of them. KVM's parameters are not changed.
 
 pub(super) mod program;
@@ -30,84 +30,85 @@ use witness::Witness;
 
 pub use witness::{Halts, Times};
 
-/// Interval at which the caller is asked whether to stop.
+/// Interval at which [`PreparedLapicTimer::run`] asks its caller whether to stop.
 const LOOK: Duration = Duration::from_millis(20);
-/// How long a timer may be late before the run fails.
+/// Maximum lateness of a timer. If a timer is later, the run fails.
 const PATIENCE: Duration = Duration::from_secs(5);
 
 /// Settings of the measurement.
 #[derive(Debug, Clone)]
 pub struct LapicTimerConfig {
-    /// The host CPU on which the vCPU runs.
+    /// Host CPU on which the vCPU runs.
     pub cpu: u32,
-    /// How far ahead each timer is armed, in cycles.
+    /// Time from the arming of each timer to its expiry, in TSC cycles.
     pub interval_tsc: u64,
-    /// Limits of halt polling to measure, in ns. Each limit gets a VM of its own; `None` is the
-    /// value of KVM's parameter.
+    /// Limits of halt polling to measure, in nanoseconds. Each limit gets a VM of its own; `None`
+    /// means the value of KVM's parameter.
     pub halt_poll_ns: Vec<Option<u32>>,
-    /// Number of turns of each setting.
+    /// Number of measurements with each limit.
     pub rounds: u32,
-    /// Length of a turn, in cycles.
+    /// Duration of one measurement with one limit, in TSC cycles.
     pub turn_tsc: u64,
-    /// The TSC's frequency in Hz.
+    /// Frequency of the TSC, in Hz.
     pub tsc_hz: u64,
-    /// Policy of the vCPU's thread; `None`: as inherited.
+    /// Policy of the vCPU's thread; `None` to inherit the policy of this process.
     pub policy: Option<Policy>,
 }
 
-/// Result of one measurement with one setting. Lengths are in cycles.
+/// Result of one measurement with one limit of halt polling. Times are in TSC cycles.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TimerTurn {
-    /// Index in [`Config::halt_poll_ns`].
+    /// Index of the limit in [`LapicTimerConfig::halt_poll_ns`].
     pub setting: usize,
-    /// Number of timers by lateness, ascending. Each lateness is the greatest length of a bucket
-    /// (exact to one part in 2048). Early timers count as not late.
+    /// Histogram of the lateness of all timers, ascending. Each entry is the longest lateness of a
+    /// bucket (exact to one part in 2048) and the number of timers. Timers that came early count as
+    /// 0.
     pub late_tsc: Vec<(u64, u64)>,
-    /// Summary of the same values.
+    /// Summary of the lateness of all timers.
     pub spread_tsc: Spread,
     /// Number of timers that came before they were due.
     pub early: u64,
-    /// How early the earliest timer came.
+    /// Largest time by which a timer came too early, in TSC cycles.
     pub earliest_tsc: u64,
-    /// The scheduler's times of the vCPU's thread.
+    /// Times of the vCPU's thread according to the scheduler.
     pub times: Times,
-    /// KVM's counts of the vCPU's halts.
+    /// Halts of the vCPU according to KVM.
     pub halts: Halts,
 }
 
-/// All turns, and facts that are known at the end.
+/// Results of all measurements, and facts that are known only at the end.
 #[derive(Debug)]
 pub struct LapicTimerResult {
-    /// In the order of time.
+    /// Results of the measurements, in the order of time.
     pub turns: Vec<TimerTurn>,
-    /// Time by which KVM fires timers of the first setting's vCPU too early on purpose, in ns, from
-    /// debugfs; `None` if it cannot be read.
+    /// Time by which KVM intentionally fires the timers of the first limit's vCPU too early, in
+    /// nanoseconds. It comes from debugfs; `None` if it cannot be read.
     pub advance_ns: Option<u64>,
 }
 
-/// Returns whether this machine's KVM lets a VM have its own limit for halt polling.
+/// Returns whether this machine's KVM accepts a limit of halt polling for each VM.
 ///
 /// # Errors
-/// What this machine lacks, with the remedy.
+/// If this machine cannot create a VM. The error contains the remedy.
 pub fn can_limit_halt_poll(cpu: u32) -> Result<bool, Error> {
     Ok(MicrovmMemory::create(&[cpu], None)?.has_halt_poll_limit())
 }
 
-/// A guest that is set up and waits.
+/// Guests that are set up and wait for the start.
 #[derive(Debug)]
 pub struct PreparedLapicTimer {
     workers: Workers<GuestState>,
     turns: mpsc::Receiver<TimerTurn>,
-    /// Number of finished turns.
+    /// Number of finished measurements.
     over: Arc<AtomicU64>,
     advance: Option<File>,
     config: LapicTimerConfig,
 }
 
-/// Sets up the guests.
+/// Sets up one guest for each limit of halt polling.
 ///
 /// # Errors
-/// What this machine lacks, with the remedy.
+/// If this machine cannot run the guests. The error contains the remedy.
 pub fn prepare(config: &LapicTimerConfig) -> Result<PreparedLapicTimer, Error> {
     let cpu = config.cpu;
     let mut vms = Vec::new();
@@ -148,17 +149,18 @@ pub fn prepare(config: &LapicTimerConfig) -> Result<PreparedLapicTimer, Error> {
         workers,
         turns,
         over,
-        // The file exists since the vCPU was created.
+        // The file exists from the creation of the vCPU on.
         advance: File::open(advance).ok(),
         config: config.clone(),
     })
 }
 
 impl PreparedLapicTimer {
-    /// Measures until all turns are over or `enough` returns true.
+    /// Measures until all measurements are finished or `enough` returns true.
     ///
     /// # Errors
-    /// If no timer came, or how this machine refused to run the guest, with the remedy.
+    /// If no timer interrupt came, or if this machine cannot run the guest. The error contains the
+    /// remedy.
     pub fn run(self, enough: &dyn Fn() -> bool) -> Result<LapicTimerResult, Error> {
         let PreparedLapicTimer {
             mut workers,
@@ -170,7 +172,7 @@ impl PreparedLapicTimer {
         let turn_tsc = config.turn_tsc + config.interval_tsc;
         let turn = Duration::from_secs_f64(turn_tsc as f64 / config.tsc_hz.max(1) as f64);
         let (mut seen, mut since) = (0, Instant::now());
-        // If threads did not start, the reason comes when they are joined.
+        // If some threads could not start, `join` returns the reason.
         let started = workers.start(None);
         while started.is_ok() && workers.running() {
             std::thread::sleep(LOOK);
@@ -186,7 +188,7 @@ impl PreparedLapicTimer {
         }
         workers.join()?;
         let at_end = advance.and_then(|mut file| {
-            // One read returns the current value. debugfs allows no read at a position.
+            // One read returns the current value. debugfs allows no reads at an offset.
             let mut text = [0; 32];
             let len = file.read(&mut text).ok()?;
             str::from_utf8(&text[..len]).ok()?.trim().parse().ok()
@@ -198,7 +200,7 @@ impl PreparedLapicTimer {
     }
 }
 
-/// The guest of one setting.
+/// The guest for one limit of halt polling.
 struct Guest {
     vm: Arc<MicrovmMemory>,
     vcpu: GuestVcpu,
@@ -220,7 +222,7 @@ fn take_turns(
             }
             let setting = in_turn(round, place, settings);
             let turn = guests[setting].take_turn(setting, config, run)?;
-            // The thread that prepared this one waits for it.
+            // The thread that called [`prepare`] receives the result.
             let _ = done.send(turn);
             over.fetch_add(1, Ordering::Release);
         }
@@ -228,9 +230,9 @@ fn take_turns(
     Ok(())
 }
 
-/// Returns the setting at this place of a round. After-effects of a setting (a warm CPU, its
-/// frequency) must not always fall on the same next setting. So the steps from one to the next, and
-/// the direction, change from round to round.
+/// Returns the index of the limit to measure at this position of a round. A limit may affect the
+/// next measurement (a warm CPU, its frequency). This effect must not always hit the same limit. So
+/// the order of the limits changes from round to round, and so does its direction.
 fn in_turn(round: usize, place: usize, settings: usize) -> usize {
     let steps: Vec<usize> = (1..settings.max(2))
         .filter(|it| gcd(*it, settings) == 1)
@@ -304,7 +306,7 @@ mod tests {
                 assert_eq!(BTreeSet::from_iter(&turns).len(), settings, "{turns:?}");
                 pairs.extend(turns.windows(2).map(|pair| (pair[0], pair[1])));
             }
-            // For a number with few steps without a common divisor, both neighbours.
+            // For numbers of limits that allow few different orders, both neighbours must occur.
             let others = match settings {
                 1 => 0,
                 2 => 1,
@@ -337,9 +339,9 @@ mod kvm {
         prepare(&config).unwrap().run(&|| false).unwrap()
     }
 
-    /// KVM's own statistics are the reference: it polls where the VM's limit allows it, and never
-    /// if the limit is 0. Whether a halt ends meanwhile depends on the machine: KVM stops polling
-    /// when its CPU has another task to run.
+    /// KVM's own statistics are the reference. KVM polls if the VM's limit allows it, and never if
+    /// the limit is 0. Whether a halt ends during the polling depends on the machine: KVM stops
+    /// polling when another task wants to run on the CPU.
     #[test]
     fn kvm_polls_where_it_may_and_never_where_it_may_not() {
         let settings = [Some(0), Some(MS as u32)];
@@ -349,11 +351,12 @@ mod kvm {
         for turn in &measured.turns {
             let (halts, times) = (turn.halts, turn.times);
             let timers: u64 = turn.late_tsc.iter().map(|(_, count)| count).sum();
-            // Each timer came to a halted guest, except those that were due earlier.
+            // Each timer came to a halted guest, except timers that were due before the guest
+            // halted.
             assert!(timers > 0 && halts.halts.unwrap() <= 2 * timers, "{turn:?}");
             assert!(halts.polls_in_time <= halts.polls, "{turn:?}");
             assert!(halts.polls <= halts.halts, "{turn:?}");
-            // A thread's sleep is part of its wall time.
+            // The time in which a thread sleeps is part of its wall time.
             assert!(halts.slept_ns.unwrap() < times.wall_ns, "{turn:?}");
             polls[turn.setting] += halts.polls.unwrap();
             if settings[turn.setting] == Some(0) {

@@ -1,12 +1,15 @@
-//! The guest program of the timers: it arms the timer of its interrupt controller, halts, and reads
-//! the clock first of all when the interrupt comes.
+//! The guest program of the timers. It arms the timer of its interrupt controller and halts. When
+//! the interrupt comes, it first reads the clock.
 //!
-//! It lies next to the program that measures gaps. That program jumps here on
-//! [`Command::Timers`](super::super::guest::Command), with `rdi` and `rsi` unchanged and the return
-//! address in `r15`. It runs at CPL0, because only a kernel may halt and take interrupts. A
-//! deadline is a reading of the clock plus the interval. How late a timer is (its interrupt's
-//! reading minus its deadline) goes into the [`histogram`](super::super::histogram) before the next
-//! reading. So writing it makes no timer late.
+//! The program lies in guest memory next to the program that measures gaps. That program jumps here
+//! for the command [`GuestCommand::Timers`](super::super::guest::GuestCommand). `rdi` and `rsi` are
+//! then unchanged, and `r15` contains the return address. The program runs at CPL0, because only a
+//! kernel may halt and take interrupts.
+//!
+//! A timer is due at a reading of the clock plus the interval. Its lateness is the reading in the
+//! interrupt handler minus the time at which it was due. The program adds the lateness to the
+//! [`histogram`](super::super::histogram) before it arms the next timer. So the time for the
+//! histogram makes no timer late.
 
 use std::arch::global_asm;
 use std::mem::offset_of;
@@ -15,9 +18,9 @@ use super::super::histogram::{FINE_BITS, Word, book_length};
 use super::super::layout::{STACK, TIMERS};
 use crate::mailbox::{Control, Mailbox};
 
-/// Selector of the guest's code. An interrupt loads its descriptor.
+/// Selector of the guest's code segment. An interrupt loads the descriptor of this segment.
 pub const CODE_SELECTOR: u16 = 0x30;
-/// A vector that no exception has.
+/// Interrupt vector of the timer. No exception uses this vector.
 const VECTOR: u8 = 0x40;
 
 /// Registers of the interrupt controller, as MSRs of its x2APIC mode (Intel SDM 3A, 11.12).
@@ -27,14 +30,15 @@ const END_OF_INTERRUPT: u32 = 0x80b;
 const SPURIOUS: u32 = 0x80f;
 const TIMER_ENTRY: u32 = 0x832;
 const TSC_DEADLINE: u32 = 0x6e0;
-/// Enabled, in x2APIC mode.
+/// Value that enables the interrupt controller in x2APIC mode.
 const X2APIC: u32 = 0xc00;
-/// Enabled, with the vector for spurious interrupts.
+/// Value that enables the interrupt controller by software, with a vector for spurious interrupts.
 const SOFTWARE_ENABLED: u32 = 0x1ff;
-/// In the timer's entry: use a TSC deadline.
+/// Bit in the timer's entry that selects a TSC deadline.
 const DEADLINE_MODE: u32 = 1 << 18;
 
-/// Returns the program as bytes. It is position independent and starts with its first instruction.
+/// Returns the machine code of the program. It is position independent, and its first byte is the
+/// entry point.
 pub fn program() -> &'static [u8] {
     unsafe extern "C" {
         static vmnoise_timers_start: u8;
@@ -49,9 +53,10 @@ pub fn program() -> &'static [u8] {
     unsafe { std::slice::from_raw_parts(start, end as usize - start as usize) }
 }
 
-/// Returns the table of segments: 64-bit code. Nothing else is ever loaded from it.
+/// Returns the segment table, which contains a 64-bit code segment. The guest loads no other
+/// segment from this table.
 pub fn segments() -> [u8; 64] {
-    // Present, DPL 0, code that is readable and was accessed, 64-bit.
+    // Flags: present, DPL 0, code, readable, accessed, 64-bit.
     const CODE: u64 = 0x00af_9b00_0000_ffff;
     let mut table = [0; 64];
     let at = CODE_SELECTOR as usize;
@@ -59,7 +64,7 @@ pub fn segments() -> [u8; 64] {
     table
 }
 
-/// Returns the table of handlers up to the timer's, which is the only one.
+/// Returns the table of interrupt handlers up to the timer's handler, which is the only handler.
 pub fn handlers() -> Vec<u8> {
     unsafe extern "C" {
         static vmnoise_timers_start: u8;
@@ -68,7 +73,7 @@ pub fn handlers() -> Vec<u8> {
     let start = &raw const vmnoise_timers_start;
     let interrupt = &raw const vmnoise_timers_interrupt;
     let handler = TIMERS + (interrupt as u64 - start as u64);
-    // An interrupt gate, present, DPL 0: interrupts are off in the handler.
+    // An interrupt gate with DPL 0 that is present. Interrupts are off in its handler.
     const GATE: u64 = 0x8e00 << 32;
     let low =
         handler & 0xffff | u64::from(CODE_SELECTOR) << 16 | GATE | (handler >> 16 & 0xffff) << 48;

@@ -1,5 +1,5 @@
-//! The cost of a turn, from two sources: the scheduler knows when the vCPU's thread ran, and KVM
-//! knows what it did when the guest halted.
+//! Cost of a measurement, from two sources. The scheduler knows when the vCPU's thread ran, and KVM
+//! knows how it handled the guest's halts.
 
 use std::fs::File;
 use std::os::unix::fs::FileExt;
@@ -10,22 +10,22 @@ use serde::Serialize;
 use super::super::stats::VcpuStat;
 use super::super::vcpu::GuestVcpu;
 
-/// Length of a tick in /proc/stat, whatever the kernel's own tick is (USER_HZ).
+/// Duration of a tick in /proc/stat, in nanoseconds (USER_HZ). The kernel's own tick may differ.
 const TICK_NS: u64 = 10_000_000;
 
-/// Times of a thread from the scheduler, in ns.
+/// Times of a thread according to the scheduler, in nanoseconds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
 pub struct Times {
-    /// Length by CLOCK_MONOTONIC.
+    /// Duration of the measurement by CLOCK_MONOTONIC.
     pub wall_ns: u64,
-    /// Time in which the thread had the CPU (CLOCK_THREAD_CPUTIME_ID).
+    /// Time in which the thread ran on the CPU (CLOCK_THREAD_CPUTIME_ID).
     pub ran_ns: u64,
-    /// Time in which it could have run, and others ran (/proc/TID/schedstat); `None` if this kernel
-    /// does not count it.
+    /// Run delay: time in which the thread was runnable but other threads ran
+    /// (/proc/TID/schedstat); `None` if this kernel does not count it.
     pub delayed_ns: Option<u64>,
     /// Time in which interrupts and the hypervisor below had the thread's CPU (/proc/stat, in ticks
-    /// of 10 ms). On some kernels this time is in no thread's CPU time. `None` if /proc/stat cannot
-    /// be read.
+    /// of 10 ms). On some kernels, this time is not part of any thread's CPU time. `None` if
+    /// /proc/stat cannot be read.
     pub stolen_ns: Option<u64>,
 }
 
@@ -40,18 +40,19 @@ impl Times {
     }
 }
 
-/// KVM's own statistics of a vCPU's halts; `None` if this kernel has no statistic with that name.
+/// KVM's own statistics of a vCPU's halts. A value is `None` if this kernel has no such statistic.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
 pub struct Halts {
     /// Number of HLT exits.
     pub halts: Option<u64>,
-    /// Number of halts for which KVM began to poll.
+    /// Number of halts in which KVM polled.
     pub polls: Option<u64>,
-    /// Number of halts that ended while KVM polled.
+    /// Number of halts that ended while KVM was polling.
     pub polls_in_time: Option<u64>,
-    /// Polling time in ns, successful or not.
+    /// Time in which KVM polled, in nanoseconds, whether or not the halt ended in this time.
     pub polled_ns: Option<u64>,
-    /// Time from the end of polling to the end of the halt, in ns, if the thread went to sleep.
+    /// Time between the end of polling and the end of the halt, in nanoseconds, summed over all
+    /// halts in which the thread slept.
     pub slept_ns: Option<u64>,
 }
 
@@ -71,14 +72,14 @@ fn difference(after: Option<u64>, before: Option<u64>) -> Option<u64> {
     after?.checked_sub(before?)
 }
 
-/// Readings of both sources at one time.
+/// Readings of both sources at the same time.
 #[derive(Debug, Clone, Copy)]
 pub struct WitnessReading {
     pub times: Times,
     pub halts: Halts,
 }
 
-/// The files of both sources. They are read on the vCPU's thread, which created this value.
+/// Open files of both sources. The vCPU's thread creates this value and reads the files.
 #[derive(Debug)]
 pub struct Witness {
     schedstat: Option<File>,
@@ -136,7 +137,8 @@ fn now_ns(clock: ClockId) -> u64 {
     time.tv_sec.unsigned_abs() * 1_000_000_000 + time.tv_nsec.unsigned_abs()
 }
 
-/// Returns the second number of a thread's schedstat (Documentation/scheduler/sched-stats.rst).
+/// Returns the second number of a thread's schedstat, its run delay in nanoseconds
+/// (Documentation/scheduler/sched-stats.rst).
 fn delayed_ns(file: &File) -> Option<u64> {
     let mut text = [0; 128];
     let len = file.read_at(&mut text, 0).ok()?;
@@ -144,7 +146,7 @@ fn delayed_ns(file: &File) -> Option<u64> {
     text.split_whitespace().nth(1)?.parse().ok()
 }
 
-/// Reads up to the line of this CPU, because the file may be long after it.
+/// Reads the file only up to the line of this CPU, because a long rest may follow.
 fn stolen_ns(file: &File, cpu: u32) -> Option<u64> {
     let (mut text, mut part) = (Vec::new(), [0; 4096]);
     loop {
@@ -161,7 +163,8 @@ fn stolen_ns(file: &File, cpu: u32) -> Option<u64> {
     }
 }
 
-/// Returns the sum of `irq`, `softirq` and `steal` in the complete line of a CPU.
+/// Returns the sum of `irq`, `softirq` and `steal` in the line of this CPU, in nanoseconds; `None`
+/// if the line is missing or incomplete.
 fn stolen_of(stat: &str, cpu: u32) -> Option<u64> {
     let name = format!("cpu{cpu} ");
     let (before, line) = stat.split_once(&name)?;
@@ -187,7 +190,7 @@ mod tests {
         assert_eq!(stolen_of(STAT, 1), Some(90 * TICK_NS));
         assert_eq!(stolen_of(STAT, 10), Some(3 * TICK_NS));
         assert_eq!(stolen_of(STAT, 2), None);
-        // A line that is not complete yet.
+        // The line of the CPU is incomplete.
         assert_eq!(stolen_of("cpu0 1 2 3 4 5 6 7 8", 0), None);
         assert!(stolen_ns(&File::open("/proc/stat").unwrap(), 0).is_some());
     }
@@ -197,7 +200,7 @@ mod tests {
         assert_eq!(difference(Some(5), Some(3)), Some(2));
         assert_eq!(difference(None, Some(3)), None);
         assert_eq!(difference(Some(5), None), None);
-        // Statistics that somebody cleared.
+        // The statistics were reset between the two readings.
         assert_eq!(difference(Some(1), Some(3)), None);
     }
 }

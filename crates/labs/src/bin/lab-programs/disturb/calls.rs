@@ -1,4 +1,4 @@
-//! Loads that give the kernel work at ordinary priority: system calls and interrupts.
+//! Loads that cause work for the kernel at ordinary priority: system calls and interrupts.
 
 use std::convert::Infallible;
 use std::fs::File;
@@ -11,17 +11,17 @@ use anyhow::Result;
 use nix::sys::socket::{AddressFamily, SockFlag, SockType, VsockAddr, connect, socket};
 use vmnoise_workload::thread;
 
-/// Bytes that one long system call reads.
+/// Number of bytes that one long system call reads.
 const ZEROES: usize = 1 << 20;
-/// Time between two calls to a guest that does not answer. vhost's worker has the CPU for some us
-/// each time, and must be one of the eight threads that had it longest.
+/// Time between two connections to a guest that does not answer. Each connection costs vhost's
+/// worker some us of CPU time. The worker must be among the eight threads with the most CPU time.
 const EVERY_CALL: Duration = Duration::from_micros(500);
-/// Port without a listener.
+/// vsock port on which nothing listens.
 const PORT: u32 = 1;
 /// Period of the timer interrupts.
 const EVERY: Duration = Duration::from_micros(200);
 
-/// Makes long system calls, wake-ups, and timer interrupts.
+/// Makes long system calls, wake-ups, and timer interrupts on this CPU.
 pub fn calls(cpu: u32) -> Result<Infallible> {
     thread::pin(&[cpu])?;
     Builder::new().spawn(move || storm(cpu))?;
@@ -37,7 +37,8 @@ pub fn calls(cpu: u32) -> Result<Infallible> {
     }
 }
 
-/// Wakes two threads in turn: each byte is a wake-up and two switches.
+/// Lets two threads wake each other in turn on this CPU. Each byte causes one wake-up and two
+/// switches.
 pub fn storm(cpu: u32) -> Result<()> {
     thread::pin(&[cpu])?;
     let (from_other, to_me) = std::io::pipe()?;
@@ -55,13 +56,13 @@ fn pass_on(mut from: std::io::PipeReader, mut to: std::io::PipeWriter) -> Result
     }
 }
 
-/// Gives vhost's worker of the guest with this CID work without end: the packet that starts a
+/// Causes endless work for vhost's worker of the guest with this CID: packets that start a
 /// connection.
 pub fn vsock(cid: u32) -> Result<Infallible> {
     loop {
         let flags = SockFlag::SOCK_NONBLOCK;
         let caller = socket(AddressFamily::Vsock, SockType::Stream, flags, None)?;
-        // The connection is started, and its end is not awaited.
+        // This starts the connection, and does not wait for the result.
         let _ = connect(caller.as_raw_fd(), &VsockAddr::new(cid, PORT));
         sleep(EVERY_CALL);
     }

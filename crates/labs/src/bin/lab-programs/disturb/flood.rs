@@ -1,5 +1,4 @@
-//! Loads of many timers that expire together: much work for one interrupt, and much for one
-//! softirq.
+//! Loads of many timers that expire at the same time. They cause long interrupts or long softirqs.
 
 use std::convert::Infallible;
 use std::os::fd::OwnedFd;
@@ -20,8 +19,9 @@ use vmnoise_workload::thread;
 const PRIORITY: i32 = 50;
 const NS_PER_S: u64 = 1_000_000_000;
 
-/// Lets `count` high-resolution timers expire at the same time. They expire in the interrupt
-/// itself, and no task waits for them, so the interrupt is long and wakes nothing.
+/// Lets `count` high-resolution timers expire at the same time, `times` times. They expire in one
+/// interrupt, which becomes long. No task waits for them except this one, which waits for the last
+/// timer.
 pub fn expiries(cpu: u32, count: usize, every: Duration, times: usize) -> Result<()> {
     thread::pin(&[cpu])?;
     thread::set_policy(Policy::Fifo(PRIORITY))?;
@@ -41,7 +41,7 @@ pub fn expiries(cpu: u32, count: usize, every: Duration, times: usize) -> Result
         for timer in &timers {
             timerfd_settime(timer, TimerfdTimerFlags::ABSTIME, &once)?;
         }
-        // A read waits until the last of them has expired.
+        // This read waits until the last timer has expired.
         if let Some(last) = timers.last() {
             rustix::io::read(last, &mut [0; 8])?;
         }
@@ -49,18 +49,18 @@ pub fn expiries(cpu: u32, count: usize, every: Duration, times: usize) -> Result
     Ok(())
 }
 
-/// Wakes all tasks at the same time, again and again. Time-outs in whole ticks are work of the
-/// TIMER softirq, so it is one long softirq.
+/// Wakes all `count` tasks at the same time, again and again. The TIMER softirq handles time-outs
+/// in whole ticks, so this causes one long softirq.
 pub fn timeouts(cpu: u32, count: usize, every: Duration) -> Result<Infallible> {
     thread::pin(&[cpu])?;
     let together = Arc::new(Barrier::new(count));
     let wait = move |together: &Barrier| -> Result<Infallible> {
         let (silent, _other_end) = UnixDatagram::pair()?;
         silent.set_read_timeout(Some(every))?;
-        // From now on one tick wakes all tasks, and they sleep again before the next tick.
+        // From now on, one tick wakes all tasks. They sleep again before the next tick.
         together.wait();
         loop {
-            // No data comes, so the read ends by its time-out.
+            // No data arrives, so the read ends by its time-out.
             let _ = silent.recv(&mut [0]);
         }
     };

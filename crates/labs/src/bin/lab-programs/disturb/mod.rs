@@ -1,27 +1,29 @@
 //! Disturbers with a known effect:
 //!
 //! - `lab-disturb busy CPU` never sleeps.
-//! - `lab-disturb bursts CPU HZ BURST_US COUNT LOG` burns COUNT bursts at SCHED_FIFO. It logs the
-//!   TSC at each start and end, and the time that the scheduler charged the thread since the end
-//!   before. The charge includes the way on and off the CPU, which the thread itself cannot
-//!   measure.
-//! - `lab-disturb storm CPU` has two threads that wake each other as fast as they can.
-//! - `lab-disturb calls CPU` does that in addition to long system calls and timers.
-//! - `lab-disturb litter CPU` mostly sleeps, and leaves deferred work to the kernel.
-//! - `lab-disturb turns CPU BURST_US EVERY_US LOG` burns a burst at SCHED_FIFO that often, and logs
-//!   each by CLOCK_MONOTONIC.
-//! - `lab-disturb irregular CPU BURST_US EVERY_US` does that at random, without a log.
-//! - `lab-disturb paced CPU BURST_US EVERY_US PHASE_US` does that by the clock, without a log.
+//! - `lab-disturb bursts CPU HZ BURST_US COUNT LOG` makes COUNT bursts at SCHED_FIFO. For each, it
+//!   logs the TSC at the start and at the end, and the CPU time that the scheduler charged the
+//!   thread since the previous burst's end. This CPU time includes the switches to and from the
+//!   thread, which the thread itself cannot measure.
+//! - `lab-disturb storm CPU` runs two threads that wake each other as fast as they can.
+//! - `lab-disturb calls CPU` runs `storm`, and makes long system calls and timer interrupts.
+//! - `lab-disturb litter CPU` mostly sleeps, and causes work that the kernel does later.
+//! - `lab-disturb turns CPU BURST_US EVERY_US LOG` makes bursts at SCHED_FIFO and sleeps for
+//!   EVERY_US between them. It logs each burst by CLOCK_MONOTONIC.
+//! - `lab-disturb irregular CPU BURST_US EVERY_US` makes bursts and sleeps of random length,
+//!   without a log.
+//! - `lab-disturb paced CPU BURST_US EVERY_US PHASE_US` starts a burst PHASE_US after each multiple
+//!   of EVERY_US of CLOCK_MONOTONIC, without a log.
 //!
 //! Inside a lab:
 //!
 //! - `lab-disturb clock` prints CLOCK_MONOTONIC between two readings of the TSC.
-//! - `lab-disturb monitor THREAD COUNT EVERY_MS WORD...` waits until a thread with a name that
-//!   begins with THREAD works. Then it sends the words COUNT times to QEMU's monitor.
-//! - `lab-disturb unplug CPU RECORDING` takes the CPU offline for a moment, once the recording has
-//!   grown.
+//! - `lab-disturb monitor THREAD COUNT EVERY_MS WORD...` waits until a thread works whose name
+//!   begins with THREAD. Then it sends the words to QEMU's monitor, COUNT times.
+//! - `lab-disturb unplug CPU RECORDING` waits until the recording has grown. Then it takes the CPU
+//!   offline for 500 ms.
 //! - `lab-disturb online CPU` waits until the CPU is online.
-//! - `lab-disturb memory` takes all memory until the kernel kills it.
+//! - `lab-disturb memory` takes all memory until the kernel kills this process.
 
 mod calls;
 mod flood;
@@ -47,7 +49,7 @@ use vmnoise_workload::{thread, tsc};
 const BURST_PRIORITY: i32 = 50;
 /// Device of the kernel's messages (Documentation/ABI/testing/dev-kmsg).
 const MESSAGES: &str = "/dev/kmsg";
-/// Name of the thread that results must blame for bursts.
+/// Name of the thread that makes the bursts. Results must blame this name.
 const BURNER: &str = "lab-burner";
 
 pub fn main() -> Result<()> {
@@ -56,7 +58,7 @@ pub fn main() -> Result<()> {
     match arguments[..] {
         ["busy", cpu] => {
             thread::pin(&[cpu.parse()?])?;
-            // No PAUSE instruction: at each one a lab's emulator leaves its translated code.
+            // No PAUSE instruction here: QEMU leaves its translated code at each PAUSE.
             loop {
                 std::hint::black_box(());
             }
@@ -125,8 +127,8 @@ pub fn main() -> Result<()> {
     }
 }
 
-/// Burns bursts in one thread. Another thread paces it, from another CPU if there is one: setting a
-/// timer on the disturbed CPU takes time there that no log has.
+/// Makes bursts in one thread. Another thread starts each burst, from another CPU if there is one.
+/// A timer on the disturbed CPU would take time there that the log does not contain.
 fn bursts(cpu: u32, hz: u32, burst: Duration, count: usize) -> Result<Vec<Burst>> {
     let (mut gone, mut go) = std::io::pipe()?;
     let burner = Builder::new()
@@ -172,9 +174,9 @@ fn bursts(cpu: u32, hz: u32, burst: Duration, count: usize) -> Result<Vec<Burst>
         .map_err(|_| anyhow!("the burning thread panicked"))?
 }
 
-/// Sends a request to QEMU's monitor several times, while a thread works.
+/// Waits until a thread works. Then sends a request to QEMU's monitor `count` times.
 fn monitor(thread: &str, count: usize, every: Duration, request: &str) -> Result<()> {
-    // CPU time after which the thread's set-up is over.
+    // CPU time in nanoseconds after which the thread has finished its set-up.
     const AT_WORK_NS: u64 = 100_000_000;
     while on_cpu_ns(thread)?.is_none_or(|ns| ns < AT_WORK_NS) {
         std::thread::sleep(every);
@@ -187,13 +189,14 @@ fn monitor(thread: &str, count: usize, every: Duration, request: &str) -> Result
     Ok(())
 }
 
-/// Returns the CPU time of the first thread of this name, nanoseconds; `None` if there is none.
+/// Returns the CPU time of the first thread whose name begins with `name`, nanoseconds; `None` if
+/// there is none.
 fn on_cpu_ns(name: &str) -> Result<Option<u64>> {
     for entry in std::fs::read_dir("/proc")? {
         let Some(pid) = entry?.file_name().to_str().and_then(|pid| pid.parse().ok()) else {
             continue;
         };
-        // A process that ends during the read is not the one.
+        // A process that ends during the read does not contain the thread.
         let threads = schedstat::threads(pid).unwrap_or_default();
         if let Some((tid, _)) = threads.iter().find(|(_, comm)| comm.starts_with(name)) {
             return Ok(schedstat::read(pid, *tid).ok().map(|stat| stat.on_cpu_ns));
@@ -202,8 +205,9 @@ fn on_cpu_ns(name: &str) -> Result<Option<u64>> {
     Ok(None)
 }
 
-/// Leaves deferred work to the kernel. A closed file is freed after an RCU grace period, and a
-/// message wakes its reader from `irq_work` (kernel/printk/printk.c, `wake_up_klogd`).
+/// Causes work that the kernel does later. The kernel frees a closed file after an RCU grace
+/// period, and wakes the reader of a message from `irq_work` (kernel/printk/printk.c,
+/// `wake_up_klogd`).
 fn litter(cpu: u32) -> Result<()> {
     const FILES: usize = 3;
     thread::pin(&[cpu])?;
@@ -213,7 +217,7 @@ fn litter(cpu: u32) -> Result<()> {
     let mut reader = messages.try_clone()?;
     Builder::new().spawn(move || {
         let mut message = [0; 1_000];
-        // A reader that was overtaken gets an error, and goes on.
+        // The kernel returns an error if messages were lost. The reader ignores it.
         loop {
             let _ = reader.read(&mut message);
         }
@@ -222,17 +226,18 @@ fn litter(cpu: u32) -> Result<()> {
         for _ in 0..FILES {
             File::open("/dev/null")?;
         }
-        // At the lowest level, which no console shows.
+        // With the lowest level, so that no console shows the message.
         messages.write_all(b"<7>litter")?;
         std::thread::sleep(Duration::from_millis(3));
     }
 }
 
 /// Waits until a run has written its first events to this recording. Then takes the CPU offline for
-/// so long that no tool can miss it.
+/// 500 ms, which every tool can notice.
 fn unplug(cpu: u32, recording: &str) -> Result<()> {
     let mut sizes = BTreeSet::new();
-    // The file is empty, then has the run's header, then the events of the first second.
+    // The file is empty first. Then it contains the run's header, and then the events of the first
+    // second.
     while sizes.len() < 3 {
         sizes.insert(std::fs::metadata(recording).map_or(0, |file| file.len()));
         std::thread::sleep(Duration::from_millis(20));
@@ -243,7 +248,7 @@ fn unplug(cpu: u32, recording: &str) -> Result<()> {
     std::fs::write(&online, "1").with_context(|| online.clone())
 }
 
-/// Takes all memory. It makes itself the kernel's first choice for the OOM killer
+/// Takes all memory. This process makes itself the first choice of the OOM killer
 /// (proc_pid_oom_score_adj(5)).
 fn memory() -> Result<Infallible> {
     ensure!(
@@ -251,11 +256,11 @@ fn memory() -> Result<Infallible> {
         "this takes all memory of the machine: inside a lab only"
     );
     std::fs::write("/proc/self/oom_score_adj", "1000")?;
-    // With pollers on every CPU this would take minutes otherwise.
+    // Otherwise this would take minutes while pollers run on every CPU.
     setpriority_process(None, -20)?;
     let mut taken = Vec::new();
     loop {
-        // Not zeroes, which have no pages before they are written. Large enough for huge pages.
+        // Ones, because pages of zeroes would exist only after a write. The size allows huge pages.
         taken.push(vec![1_u8; 64 << 20]);
     }
 }
@@ -267,13 +272,14 @@ fn wait_for_cpu(cpu: u32) -> Result<()> {
     Ok(())
 }
 
-/// Returns the file that reads 1 while the CPU is online, else 0
+/// Returns the path of the file that contains 1 while the CPU is online, and 0 otherwise
 /// (Documentation/core-api/cpu_hotplug.rst).
 fn online(cpu: u32) -> String {
     format!("/sys/devices/system/cpu/cpu{cpu}/online")
 }
 
-/// Returns the time that the scheduler has charged this thread so far (CLOCK_THREAD_CPUTIME_ID).
+/// Returns the CPU time that the scheduler has charged this thread so far, nanoseconds
+/// (CLOCK_THREAD_CPUTIME_ID).
 fn charged_ns() -> u64 {
     let time = clock_gettime(ClockId::ThreadCPUTime);
     time.tv_sec.unsigned_abs() * 1_000_000_000 + time.tv_nsec.unsigned_abs()

@@ -1,4 +1,4 @@
-//! Tasks that take a CPU in bursts of known time.
+//! Tasks that use a CPU in bursts, and sleep between the bursts.
 
 use std::convert::Infallible;
 use std::fs::File;
@@ -12,8 +12,8 @@ use vmnoise_workload::thread;
 
 use super::BURST_PRIORITY;
 
-/// Burns bursts and logs each. One task is enough, also without another CPU: the time of its own
-/// timer is the kernel's.
+/// Makes bursts and logs each. Unlike `bursts`, this needs no second CPU: the kernel handles the
+/// task's own timer outside the logged time.
 pub fn turns(cpu: u32, burst: Duration, every: Duration, log: &str) -> Result<Infallible> {
     thread::pin(&[cpu])?;
     thread::set_policy(Policy::Fifo(BURST_PRIORITY))?;
@@ -26,9 +26,9 @@ pub fn turns(cpu: u32, burst: Duration, every: Duration, log: &str) -> Result<In
     }
 }
 
-/// Burns bursts by the clock: each begins `phase` after a multiple of `every` of CLOCK_MONOTONIC
-/// and lasts `burst`. So several of these tasks on different CPUs begin together, or a fixed time
-/// apart. No log.
+/// Makes bursts of length `burst`. Each begins `phase` after a multiple of `every` on
+/// CLOCK_MONOTONIC. So several of these tasks on different CPUs begin at the same time, or a fixed
+/// time apart. Writes no log.
 pub fn paced(cpu: u32, burst: Duration, every: Duration, phase: Duration) -> Result<Infallible> {
     thread::pin(&[cpu])?;
     thread::set_policy(Policy::Fifo(BURST_PRIORITY))?;
@@ -42,8 +42,8 @@ pub fn paced(cpu: u32, burst: Duration, every: Duration, phase: Duration) -> Res
     }
 }
 
-/// Burns bursts at random, half to one and a half times as long and as often, so that nothing is
-/// periodic. The sequence is the same in each run. No log.
+/// Makes bursts and sleeps of random length: 0.5 to 1.5 times `burst` and `every`. So nothing is
+/// periodic. The sequence is the same in each run. Writes no log.
 pub fn irregular(cpu: u32, burst: Duration, every: Duration) -> Result<Infallible> {
     thread::pin(&[cpu])?;
     thread::set_policy(Policy::Fifo(BURST_PRIORITY))?;

@@ -1,6 +1,6 @@
-//! The first process of a lab: mounts file systems, loads modules, runs the commands, sends the
-//! result of each out of the machine, and powers off. If another process is the first, it only runs
-//! the commands and powers off. An error is reported on the console.
+//! The first process of a lab. It mounts file systems, loads modules, runs the commands, writes the
+//! result of each to the results port, and powers off. If another process is the first of the
+//! machine, this process only runs the commands and powers off. It reports errors on the console.
 
 mod started;
 mod stuck;
@@ -16,7 +16,7 @@ use rustix::system::{RebootCommand, finit_module, reboot};
 use vmnoise_labs::bed::CommandOutput;
 use vmnoise_labs::bed::inside::{COMMANDS, MODULES, RESULTS, is_beside, runs_to_the_end, words};
 
-/// File systems by type, and their mount points.
+/// File systems to mount: type and mount point.
 const MOUNTS: [(&str, &str); 6] = [
     ("proc", "/proc"),
     ("sysfs", "/sys"),
@@ -84,7 +84,7 @@ fn report(results: &mut File, output: Output) -> Result<()> {
     Ok(())
 }
 
-/// Returns the process of a command. All programs are in `/bin`.
+/// Returns a process that will run this command. All programs are in `/bin`.
 fn process(command: &str) -> Result<Command> {
     let mut words = words(command);
     let program = words.next().context("an empty command")?;

@@ -1,4 +1,4 @@
-//! A running command, with a time limit.
+//! Runs a command with a time limit.
 
 use std::io::{self, Read};
 use std::process::{Command, ExitStatus, Output, Stdio};
@@ -10,13 +10,12 @@ use rustix::process::{Pid, Signal, kill_process};
 
 use super::stuck;
 
-/// Time without output, after those before it have ended, until a command counts as stuck; not an
-/// estimate of its usual time.
+/// Maximum time without output before a command counts as stuck. Commands usually take much less.
 const LIMIT: Duration = Duration::from_secs(90);
-/// Time that a killed command may take to end.
+/// Time within which a killed command must end.
 const LAST_WORDS: Duration = Duration::from_secs(10);
 
-/// A command whose end is awaited.
+/// A running command. The lab waits for its end.
 #[derive(Debug)]
 pub struct AwaitedCommand {
     command: String,
@@ -49,7 +48,7 @@ impl AwaitedCommand {
         let stdout = std::thread::spawn(move || hear(stdout, Heard::Stdout, &to_stdout));
         let stderr = std::thread::spawn(move || hear(stderr, Heard::Stderr, &to_stderr));
         std::thread::spawn(move || {
-            // A panicked reader has nothing more to send.
+            // A reader that has panicked sends nothing more.
             let _ = (stdout.join(), stderr.join());
             send.send(Heard::End(child.wait()))
         });
@@ -60,7 +59,7 @@ impl AwaitedCommand {
         })
     }
 
-    /// Waits for the command's end, and passes its output on, also if the command is stuck.
+    /// Waits until the command ends or is stuck, and calls `report` with its output in both cases.
     pub fn end(self, report: impl FnOnce(Output) -> Result<()>) -> Result<()> {
         let command = &self.command;
         let (mut stdout, mut stderr) = (Vec::new(), Vec::new());
@@ -92,7 +91,7 @@ impl AwaitedCommand {
     }
 }
 
-/// Passes on the data of a pipe until its end.
+/// Sends all data of a pipe to `to`, until the pipe ends.
 fn hear(mut pipe: impl Read, kind: fn(Vec<u8>) -> Heard, to: &Sender<Heard>) {
     let mut piece = [0; 64 << 10];
     loop {

@@ -1,10 +1,10 @@
-//! Reports on the console where every thread waits.
+//! Reports on the console where in the kernel every thread waits.
 
 use std::fs::read_to_string;
 use std::path::{Path, PathBuf};
 
-/// Reports all threads but the kernel's own: name, state, and where in the kernel they sleep
-/// (proc_pid_stack(5)). Threads that end meanwhile are left out.
+/// Reports all threads except kernel threads: name, state, and the kernel stack where they sleep
+/// (proc_pid_stack(5)). Leaves out threads that end during the report.
 pub fn report_threads() {
     for process in below(Path::new("/proc")) {
         let of_user = read_to_string(process.join("cmdline")).is_ok_and(|line| !line.is_empty());

@@ -1,10 +1,10 @@
 //! `lab-tasks CPU MILLISECONDS RECORDING JOBS NAME:PRIORITY:WORK_US:PERIOD_US...` runs periodic
 //! tasks on a CPU while `vmnoise osnoise -o RECORDING` polls there.
 //!
-//! Each task has a thread of that name, at SCHED_FIFO of that priority, or at SCHED_DEADLINE if the
-//! priority is `deadline`. A job does a fixed amount of work, which takes WORK_US without
-//! disturbance. The first jobs of all tasks come together. At the end the program writes when each
-//! job was done to JOBS as JSON.
+//! Each task has a thread with this name. The thread runs at SCHED_FIFO with this priority, or at
+//! SCHED_DEADLINE if PRIORITY is `deadline`. A job is a fixed amount of work, which takes WORK_US
+//! without disturbance. The first jobs of all tasks arrive at the same time. At the end, the
+//! program writes the times at which the jobs ended to JOBS as JSON.
 
 mod clock;
 mod task;
@@ -22,10 +22,10 @@ use self::clock::mono_ns;
 use self::task::Task;
 use self::work::CpuSpeed;
 
-/// Time in which all threads get pinned.
+/// Time in nanoseconds within which all threads must be pinned.
 const SETTLED_NS: u64 = 100_000_000;
-/// Stack of a thread. All of it is locked in memory before the thread runs, which takes time that
-/// is a gap.
+/// Size of a thread's stack in bytes. The kernel locks the whole stack in memory before the thread
+/// runs, which takes time and causes a gap.
 const STACK: usize = 128 << 10;
 
 pub fn main() -> Result<()> {
@@ -43,7 +43,7 @@ pub fn main() -> Result<()> {
         thread::pin(&elsewhere)?;
     }
     let work = Arc::new(CpuSpeed::measure(cpu)?);
-    // Before the poller starts, so that the time of locking is no gap.
+    // Memory is locked before the poller starts, so that the time for this causes no gap.
     mlockall(MlockAllFlags::CURRENT | MlockAllFlags::FUTURE).context("locking memory")?;
     let poller = Poller::at_work(cpu, recording)?;
     let start_ns = mono_ns() + SETTLED_NS;

@@ -1,4 +1,4 @@
-//! A periodic task.
+//! Runs the jobs of a periodic task.
 
 use std::str::FromStr;
 
@@ -12,17 +12,18 @@ use vmnoise_workload::thread;
 use super::clock::{NS_PER_S, charged_ns, mono_ns};
 use super::work::CpuSpeed;
 
-/// Budget of a SCHED_DEADLINE task in percent of its period. It is more than its jobs take, because
-/// a task without budget waits for a reason of its own. The kernel admits three such tasks.
+/// Budget of a SCHED_DEADLINE task in percent of its period. It is larger than the work of a job:
+/// without budget, a task would wait for another reason than disturbances. With this budget, the
+/// kernel admits three such tasks.
 const BUDGET_PERCENT: u64 = 30;
 
-/// Time that threads stay after the end. Ending a thread is work of no job, and would delay the
-/// last jobs of others.
+/// Time in nanoseconds for which the threads stay after the last job. Ending a thread takes CPU
+/// time that belongs to no job, and would delay the last jobs of other tasks.
 const STAYS_NS: u64 = 200_000_000;
 
 pub struct Task {
     pub name: String,
-    /// `None` for SCHED_DEADLINE.
+    /// SCHED_FIFO priority; `None` for SCHED_DEADLINE.
     priority: Option<i32>,
     work_us: u64,
     period_ns: u64,
@@ -52,8 +53,8 @@ impl FromStr for Task {
 }
 
 impl Task {
-    /// Runs the jobs between two times, CLOCK_MONOTONIC in nanoseconds. A late job is not dropped,
-    /// and the next one follows at once.
+    /// Runs the jobs that arrive from `start_ns` until `end_ns`, CLOCK_MONOTONIC in nanoseconds. A
+    /// late job is not dropped, and the next job follows at once.
     pub fn play(
         &self,
         cpu: u32,
@@ -63,7 +64,8 @@ impl Task {
     ) -> Result<PlayedTask> {
         let most = (end_ns - start_ns).div_ceil(self.period_ns);
         let mut done_ns: Vec<u64> = Vec::with_capacity(usize::try_from(most)?);
-        // In this order, because the poller keeps an ordinary thread from running on that CPU.
+        // The policy is set first: the poller would keep an ordinary thread from running on that
+        // CPU.
         thread::set_policy(self.policy())?;
         thread::pin(&[cpu])?;
         let first_charged_ns = charged_ns();

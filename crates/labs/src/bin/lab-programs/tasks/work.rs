@@ -1,4 +1,4 @@
-//! A fixed amount of work.
+//! Measures the speed of a CPU, and does a fixed amount of work.
 
 use std::hint::black_box;
 use std::thread::{Builder, sleep};
@@ -11,16 +11,18 @@ use vmnoise_workload::thread;
 use super::clock::mono_ns;
 
 const MEASURING: &str = "lab-measures";
-/// Priority above all tasks, so that no other task's time is measured.
+/// Priority above all periodic tasks, so that the measurement does not contain the time of other
+/// tasks.
 const PRIORITY: i32 = 49;
-/// Steps that take some tens of microseconds, which fit between two disturbances.
+/// Number of loop iterations per measurement. They take tens of microseconds, which fit between two
+/// disturbances.
 const MEASURED: u64 = 5_000;
-/// Number of measurements; the fastest is the undisturbed one.
+/// Number of measurements. The fastest of them was not disturbed.
 const TIMES: u64 = 50;
 
 const BETWEEN: Duration = Duration::from_millis(1);
 
-/// Speed of this CPU.
+/// Speed of a CPU in loop iterations per millisecond.
 pub struct CpuSpeed {
     steps_per_ms: u64,
 }
@@ -32,8 +34,8 @@ impl CpuSpeed {
             thread::set_policy(Policy::Fifo(PRIORITY))?;
             thread::pin(&[cpu])?;
             let lengths_ns = (0..TIMES).map(|_| {
-                // Other tasks get their turn here; otherwise all measurements would be one long gap
-                // for them.
+                // Other tasks can run during this sleep. Otherwise, all measurements together would
+                // be one long gap for these tasks.
                 sleep(BETWEEN);
                 let begin_ns = mono_ns();
                 run(MEASURED);
@@ -47,7 +49,7 @@ impl CpuSpeed {
         Ok(CpuSpeed { steps_per_ms })
     }
 
-    /// Does work that takes `us` without disturbance.
+    /// Does work that takes `us` microseconds without disturbance.
     pub fn take(&self, us: u64) {
         run(self.steps_per_ms * us / 1_000);
     }

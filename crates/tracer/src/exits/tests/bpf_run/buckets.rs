@@ -1,4 +1,5 @@
-//! Each length counts in its quarter of a power of two.
+//! Tests that each length is counted in the right bucket. There are four buckets for each power of
+//! two.
 
 use std::collections::BTreeMap;
 
@@ -6,7 +7,7 @@ use super::harness::{CPUID, Handlers, VCPU};
 
 #[test]
 fn the_first_and_the_last_length_of_each_bucket_are_counted_in_it() {
-    // The first length of each bucket. The last bucket also takes all longer lengths.
+    // Shortest length of each bucket. The last bucket also has all longer lengths.
     let quarters = (0..30).flat_map(|power| (4..8_u64).map(move |quarter| quarter << power));
     let begins: Vec<u64> = (1..4).chain(quarters).collect();
     let longest = 1 << 33;

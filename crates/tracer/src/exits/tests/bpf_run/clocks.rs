@@ -1,4 +1,5 @@
-//! Writes of TSC offsets, reported through the ring and compared with debugfs.
+//! Tests of writes of TSC offsets. They are reported through the ring buffer, and compared with
+//! debugfs.
 
 use std::fs;
 
@@ -11,7 +12,7 @@ use vmnoise_host::Host;
 /// Number of the vCPU in its VM.
 const NUMBER: u64 = 3;
 
-/// A machine whose debugfs has the vCPU.
+/// A simulated machine with one vCPU in debugfs.
 struct Machine {
     root: tempfile::TempDir,
     handlers: Handlers,
@@ -34,7 +35,7 @@ impl Machine {
         self.root.path().join(vcpu)
     }
 
-    /// Makes KVM report a write now.
+    /// Makes KVM report a write at this moment. Returns its time in ns.
     fn report_write(&self, previous: i64, next: i64) -> u64 {
         let now = clock_gettime(ClockId::Monotonic);
         let now_ns = now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64;
@@ -44,7 +45,7 @@ impl Machine {
         now_ns
     }
 
-    /// Returns everything that is reported after debugfs has this offset.
+    /// Sets the offset in debugfs. Returns the clocks that are then reported.
     fn look(&self, offset_tsc: i64) -> Vec<VcpuClock> {
         fs::write(self.folder().join("tsc-offset"), offset_tsc.to_string()).unwrap();
         let reported = self

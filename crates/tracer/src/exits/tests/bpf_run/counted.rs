@@ -1,4 +1,4 @@
-//! Tests of the counts: each part of an exit counts for who had it.
+//! Tests of the counts: each part of an exit counts for the task or cause that had it.
 
 use proptest::prelude::*;
 use vmnoise_events::{ReasonTotals, Share, ShareMap, VcpuTotals};
@@ -28,7 +28,7 @@ fn an_exit_that_nobody_disturbs_is_kvms_own() {
 #[test]
 fn an_exit_whose_entry_nobody_saw_is_not_counted() {
     let handlers = Handlers::new();
-    // Tracing begins while another task has the CPU. This time is no part of the next exit.
+    // Tracing begins while another task has the CPU. This time is not part of the next exit.
     handlers.run("exit", 0, 900, &[VCPU, IO]);
     handlers.run("switch", 0, 1_000, &[1, 0, VCPU, TASK]);
     handlers.run("switch", 0, 5_000, &[0, SLEEPS, TASK, VCPU]);
@@ -76,7 +76,8 @@ fn an_interrupt_before_kvm_exit_begins_the_exit() {
     assert_eq!(only_reason(&vcpu).max_ns, 500);
 }
 
-/// The hardware enters the guest a moment after kvm_entry. An NMI in between ends no guest time.
+/// The hardware enters the guest a short time after kvm_entry. An NMI in between does not end guest
+/// time.
 #[test]
 fn an_nmi_before_the_guest_runs_begins_no_exit() {
     let handlers = Handlers::entered();
@@ -131,7 +132,7 @@ fn an_interrupt_after_the_clock_was_read_is_inside_what_it_ended() {
     handlers.run("run_leave", 0, 2_100, &[VCPU]);
     handlers.run("irq_entry", 0, 2_310, &[]);
     handlers.run("irq_exit", 0, 2_910, &[]);
-    // The program of run_enter began before the interrupt.
+    // The program at run_enter read its clock before the interrupt began.
     handlers.run("run_enter", 0, 2_300, &[VCPU]);
     handlers.run("entry", 0, 3_000, &[VCPU]);
     let split = handlers.vcpu(1).split;
@@ -164,7 +165,7 @@ fn state_follows_the_vcpu_to_another_cpu() {
     let handlers = Handlers::entered();
     handlers.run("exit", 0, 2_000, &[VCPU, CPUID]);
     handlers.run("switch", 0, 2_100, &[1, 0, VCPU, TASK]);
-    // The vCPU no longer waits for this CPU: neither of these concerns it.
+    // The vCPU no longer waits for this CPU, so neither the interrupt nor the switch affects it.
     handlers.run("irq_entry", 3, 2_200, &[]);
     handlers.run("irq_exit", 3, 2_400, &[]);
     handlers.run("switch", 3, 3_000, &[0, SLEEPS, TASK, VCPU]);
@@ -176,7 +177,7 @@ fn state_follows_the_vcpu_to_another_cpu() {
         (worst.split[Share::Preempted], worst.split[Share::Kvm]),
         (900, 200)
     );
-    // The CPU that it left has no vCPU any more.
+    // The CPU that the vCPU left has no vCPU any more.
     handlers.run("entry", 0, 4_000, &[VCPU + 1]);
     assert_eq!(handlers.wire_vcpu(2).tid, VCPU as u32 + 1);
 }
@@ -200,7 +201,7 @@ fn a_sleep_nobody_asked_for_is_blocked_until_the_wake() {
     );
 }
 
-/// The waker read its clock first. Then the vCPU's CPU read its own, and reported first.
+/// The waker read its clock before the vCPU's CPU did, but reported after it.
 #[test]
 fn a_vcpu_that_is_woken_as_it_leaves_has_not_slept() {
     let handlers = Handlers::entered();
@@ -265,7 +266,7 @@ fn without_kvm_exit_an_exit_is_the_time_between_two_runs() {
     assert_eq!(vcpu.reasons[0].split[Share::Vmm], 300);
 }
 
-/// NMIs come at any time, and other interrupts where KVM_RUN is entered or left.
+/// NMIs may come at any time. Other interrupts may come when KVM_RUN is entered or left.
 #[test]
 fn what_comes_while_the_books_are_brought_up_to_date_is_booked_once() {
     let handlers = Handlers::entered();
@@ -276,12 +277,12 @@ fn what_comes_while_the_books_are_brought_up_to_date_is_booked_once() {
     handlers.run("run_leave", 0, 2_100, &[VCPU]);
     handlers.run("run_enter", 0, 2_800, &[VCPU]);
     handlers.run("switch", 0, 3_000, &[1, 0, VCPU, TASK]);
-    // The switch back reads its clock, and then the NMI comes.
+    // The switch back reads its clock before the NMI comes.
     handlers.run("amid", 0, 3_580, &[70]);
     handlers.run("switch", 0, 3_500, &[0, SLEEPS, TASK, VCPU]);
     handlers.run("entry", 0, 4_000, &[VCPU]);
     let expected = ShareMap::from([
-        // Up to the end of the first NMI, which came before KVM_RUN was left.
+        // KVM has the time until the end of the first NMI, which came before KVM_RUN was left.
         (Share::Kvm, 200 + 200 - 10 - 90 + 500 - 70),
         (Share::Vmm, 600),
         (Share::Preempted, 500),
@@ -291,7 +292,8 @@ fn what_comes_while_the_books_are_brought_up_to_date_is_booked_once() {
     assert_eq!(handlers.vcpu(1).split, expected);
 }
 
-/// Another CPU wakes the vCPU just when a softirq ends on its CPU: this counts late, not twice.
+/// Another CPU wakes the vCPU exactly when a softirq ends on the vCPU's CPU. The softirq is counted
+/// late, but not twice.
 #[test]
 fn what_ends_as_another_cpu_looks_is_booked_once() {
     let handlers = Handlers::entered();
@@ -311,7 +313,7 @@ fn what_ends_as_another_cpu_looks_is_booked_once() {
     assert_eq!(handlers.vcpu(1).split, expected);
 }
 
-/// Programs are attached one by one. Meanwhile a vCPU is switched in, and halts.
+/// A vCPU is switched in and halts while the programs are being attached one by one.
 #[test]
 fn inside_kvm_run_nothing_is_counted_before_counting() {
     let handlers = Handlers::kvm_run_only();
@@ -337,7 +339,7 @@ fn inside_kvm_run_nothing_is_counted_before_counting() {
         (counted.split[Share::Preempted], counted.split.total()),
         (100, 100)
     );
-    // When counting has stopped, ends still count, and begins do not.
+    // After counting has stopped, ends are still counted, but begins are not.
     handlers.counts(false);
     handlers.run("switch", 0, 4_200, &[1, 0, VCPU, TASK]);
     handlers.run("switch", 0, 4_500, &[0, SLEEPS, TASK, VCPU]);
@@ -348,8 +350,8 @@ fn inside_kvm_run_nothing_is_counted_before_counting() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(48))]
 
-    /// For any events in any order, the counts are those of the reported exits: number, length, and
-    /// each share (`Handlers::vcpu`). The oracle tests that shares add up.
+    /// For any events in any order, the counts equal those of the reported exits: number, length,
+    /// and each share (`Handlers::vcpu`). The oracle tests that the shares add up.
     #[test]
     fn any_stream_is_counted_as_reported(
         stream in proptest::collection::vec((0_usize..13, 0_u64..3, 1_u64..500, 0_u64..3), 0..60),
@@ -389,7 +391,7 @@ proptest! {
     }
 }
 
-/// The switch that ends the idle time reads its clock, and then the NMI comes.
+/// The NMI comes after the switch that ends the idle time has read its clock.
 #[test]
 fn an_nmi_longer_than_the_idle_time_it_ends_is_no_throttling() {
     let handlers = Handlers::entered();

@@ -1,10 +1,12 @@
-//! The guest's own sleep: what is a halt, and what is not. Each nanosecond is one of the two.
+//! Tests that separate the guest's own halts from other sleep. Each nanosecond counts as exactly
+//! one of the two.
 
 use vmnoise_events::{Share, ShareMap};
 
 use super::harness::{HLT, Handlers, IDLE, IO, SLEEPS, TASK, VCPU};
 
-/// Falls asleep on CPU 0 while a task runs, and is back when it is woken.
+/// Makes the vCPU's thread sleep while a task runs on CPU 0. The thread gets the CPU again when it
+/// is woken.
 fn sleeps(handlers: &Handlers, from: u64, to: u64) {
     handlers.run("switch", 0, from, &[0, SLEEPS, VCPU, TASK]);
     handlers.run("waking", 1, to, &[VCPU]);
@@ -15,7 +17,7 @@ fn sleeps(handlers: &Handlers, from: u64, to: u64) {
 fn a_halt_is_no_noise_but_its_way_back_is() {
     let handlers = Handlers::entered();
     handlers.run("exit", 0, 2_000, &[VCPU, HLT]);
-    // It polls from 2100, sleeps from 2300, and waits for the CPU after its wake-up.
+    // The halted vCPU polls from 2100, sleeps from 2300, and waits for the CPU after its wake-up.
     handlers.run("switch", 0, 2_300, &[0, SLEEPS, VCPU, TASK]);
     handlers.run("irq_entry", 0, 2_400, &[]);
     handlers.run("irq_exit", 0, 2_450, &[]);
@@ -32,7 +34,7 @@ fn a_halt_is_no_noise_but_its_way_back_is() {
     assert_eq!(vcpu.split, expected);
 }
 
-/// A signal ends KVM_RUN of a halted vCPU. The next KVM_RUN finds it still halted.
+/// A signal ends KVM_RUN of a halted vCPU. The vCPU is still halted at the next KVM_RUN.
 #[test]
 fn each_halt_of_an_exit_has_its_own_length() {
     let handlers = Handlers::entered();
@@ -48,7 +50,7 @@ fn each_halt_of_an_exit_has_its_own_length() {
     assert_eq!(handlers.vcpu(1).split, expected);
 }
 
-/// Time before a halt in its exit is no part of the halt.
+/// Time before a halt in the same exit is not part of the halt.
 #[test]
 fn what_came_before_a_halt_takes_nothing_from_it() {
     let handlers = Handlers::entered();
@@ -59,7 +61,7 @@ fn what_came_before_a_halt_takes_nothing_from_it() {
     handlers.run("switch", 0, 2_700, &[0, SLEEPS, TASK, VCPU]);
     // A sleep without a halt of the guest.
     sleeps(&handlers, 2_800, 3_200);
-    // It halts from 3300, and is interrupted and preempted while it polls.
+    // The guest halts at 3300. The vCPU is interrupted and preempted while it polls.
     handlers.run("irq_entry", 0, 3_400, &[]);
     handlers.run("irq_exit", 0, 3_460, &[]);
     handlers.run("switch", 0, 3_500, &[1, 0, VCPU, TASK]);
@@ -77,12 +79,13 @@ fn what_came_before_a_halt_takes_nothing_from_it() {
     assert_eq!(handlers.vcpu(1).split, expected);
 }
 
-/// KVM looks for work, finds none, and sleeps again.
+/// KVM checks for work, finds none, and makes the thread sleep again.
 #[test]
 fn a_sleep_after_a_spurious_wake_up_is_the_same_halts() {
     let handlers = Handlers::entered();
     handlers.run("exit", 0, 2_000, &[VCPU, HLT]);
-    // From 2100 on. An interrupt follows the last sleep but one, and a wait follows the last sleep.
+    // The halt begins at 2100. An interrupt follows the sleep before the last one, and a wait
+    // follows the last sleep.
     for (from, to) in [(2_200, 3_000), (3_050, 4_000)] {
         sleeps(&handlers, from, to);
     }
@@ -127,7 +130,7 @@ fn inside_kvm_run_a_halt_is_booked_once() {
     let handlers = Handlers::kvm_run_only();
     handlers.run("run_enter", 0, 1_000, &[VCPU]);
     sleeps(&handlers, 2_000, 4_000);
-    // It is unknown yet what this sleep was.
+    // It is still unknown whether this sleep was a halt.
     assert_eq!(handlers.counted(1).split.total(), 0);
     handlers.run("halted", 0, 4_010, &[2_010, 1]);
     assert_eq!(handlers.counted(1).split[Share::Halted], 2_010);
@@ -137,7 +140,7 @@ fn inside_kvm_run_a_halt_is_booked_once() {
     assert_eq!(handlers.vcpu(1).split, expected);
 }
 
-/// A guest may stay in KVM_RUN for ever.
+/// A guest may stay in KVM_RUN for any time.
 #[test]
 fn inside_kvm_run_what_others_took_is_reported_at_once() {
     let handlers = Handlers::kvm_run_only();
@@ -157,7 +160,7 @@ fn inside_kvm_run_what_others_took_is_reported_at_once() {
         (counted.first_mono_ns, counted.last_mono_ns),
         (1_000, 2_400)
     );
-    // It slept, and was not halted. This is known when it leaves.
+    // The thread slept without a halt. The handlers know this when KVM_RUN is left.
     sleeps(&handlers, 3_000, 3_500);
     handlers.run("run_leave", 0, 3_600, &[VCPU]);
     let counted = handlers.counted(1);
@@ -168,7 +171,7 @@ fn inside_kvm_run_what_others_took_is_reported_at_once() {
     assert_eq!(counted.last_mono_ns, 3_600);
 }
 
-/// Only KVM_RUN and halts show that no halt can have begun before.
+/// Only KVM_RUN and halts show that no halt can have begun earlier.
 #[test]
 fn inside_kvm_run_a_halt_is_whole_however_much_came_before() {
     for ticks in [4, 8, 40] {
@@ -191,14 +194,15 @@ fn inside_kvm_run_a_halt_is_whole_however_much_came_before() {
     }
 }
 
-/// More interruptions are in the halt than are kept. It is reported too short, but never too long.
+/// The halt has more interruptions than BPF keeps. It is reported too short, but never too long.
 #[test]
 fn a_halt_that_is_much_interrupted_is_no_longer_than_it_was() {
     let handlers = Handlers::entered();
     handlers.run("exit", 0, 2_000, &[VCPU, HLT]);
     handlers.run("switch", 0, 2_100, &[1, 0, VCPU, TASK]);
     handlers.run("switch", 0, 2_900, &[0, SLEEPS, TASK, VCPU]);
-    // It polls from 3000. What is kept begins with the end of the fifth interrupt, at 3460.
+    // The vCPU polls from 3000. The oldest kept interruption is the fifth interrupt, which ends at
+    // 3460.
     for number in 0..12 {
         handlers.run("irq_entry", 0, 3_050 + 100 * number, &[]);
         handlers.run("irq_exit", 0, 3_060 + 100 * number, &[]);
@@ -207,12 +211,12 @@ fn a_halt_that_is_much_interrupted_is_no_longer_than_it_was() {
     handlers.run("entry", 0, 4_400, &[VCPU]);
     let split = handlers.vcpu(1).split;
     assert_eq!((split[Share::Preempted], split[Share::HostIrq]), (800, 120));
-    // All time until then could have been taken, and 50 ns were.
+    // Before 3460, all time could have been taken, but only 50 ns were taken.
     assert_eq!(split[Share::Halted], 1_300 - 120 - (460 - 50));
     assert_eq!(split.total(), 2_400);
 }
 
-/// The halt is whole, however often it is woken for nothing.
+/// The whole halt is counted, even if it has many spurious wake-ups.
 #[test]
 fn a_halt_of_many_sleeps_is_whole() {
     let handlers = Handlers::entered();

@@ -1,4 +1,4 @@
-//! Runs handlers by BPF_PROG_RUN, and compares their records with their counts.
+//! Runs the handlers by BPF_PROG_RUN, and compares the reported records with the counts.
 
 use std::cell::RefCell;
 
@@ -20,7 +20,7 @@ use vmnoise_host::{Host, VmProcess};
 
 static OBJECT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/exits_test.bpf.o"));
 
-/// A vCPU's thread, another task, and idle.
+/// Thread of the vCPU. The next two constants are another task and the idle task.
 pub(super) const VCPU: u64 = 100;
 pub(super) const TASK: u64 = 7;
 pub(super) const IDLE: u64 = 0;
@@ -28,7 +28,7 @@ pub(super) const SLEEPS: u64 = 1;
 pub(super) const CPUID: u64 = 0x72;
 pub(super) const IO: u64 = 0x7b;
 pub(super) const HLT: u64 = 0x78;
-/// The kinds of events, by their numbers in `bpf/exits_test.bpf.c`.
+/// Names of the events. The index of a name is the event's number in `bpf/exits_test.bpf.c`.
 const EVENTS: [&str; 18] = [
     "irq_entry",
     "irq_exit",
@@ -49,24 +49,25 @@ const EVENTS: [&str; 18] = [
     "amid",
     "hidden_switch",
 ];
-/// Number of events in one run, and of words in each: its kind, its CPU, its time, and ten values.
+/// Number of events in one run. [`WORDS`] is the number of words of each event: its kind, CPU and
+/// time, and ten values.
 const ROOM: usize = 128;
 const WORDS: usize = 13;
-/// More than have a place.
+/// Number of entries in the table of threads. It is larger than the number of slots for vCPUs.
 const THREADS: u32 = 64;
-/// Number of vCPUs at a time.
+/// Number of slots for vCPUs.
 pub(super) const PLACES: u32 = 7;
-/// Larger than the records of any test.
+/// Size of the ring buffer in bytes. The records of all tests fit into it.
 const RING_BYTES: u32 = 1 << 22;
 
-/// Name, CPU, time, and the other values.
+/// An event: its name, CPU and time, and its other values.
 pub(super) type Happens<'a> = (&'a str, u64, u64, &'a [u64]);
-/// Kind, CPU, begin, end and label of an activity.
+/// A reported activity: kind, CPU, begin, end and label.
 pub(super) type Seen = (ActivityKind, u32, u64, u64, String);
-/// Kind, the CPUs, begin, end and waker of an interval.
+/// A reported interval: kind, the CPUs at its begin and end, begin, end and waker.
 pub(super) type Kept = (VcpuIntervalKind, [u32; 2], u64, u64, Option<String>);
 
-/// A stream in the layout of the program.
+/// A stream of events in the layout that the test program expects.
 #[derive(Clone, Copy)]
 struct Sent([u64; 1 + ROOM * WORDS]);
 
@@ -129,7 +130,7 @@ impl Handlers {
         handlers
     }
 
-    /// Prepares a vCPU before anything is attached.
+    /// Puts a vCPU into the table before the programs are attached.
     pub(super) fn expects(&self, tid: u64) {
         let vcpu = wire::WireVcpu {
             tid: tid as u32,
@@ -140,12 +141,12 @@ impl Handlers {
         roll.table.seat(&self.object, &vcpu).unwrap();
     }
 
-    /// Sets whether begins count.
+    /// Sets whether the programs count begins.
     pub(super) fn counts(&self, counting: bool) {
         self.tell(counting, 0);
     }
 
-    /// Counts only the vCPUs of this process.
+    /// Counts only vCPUs of this process.
     pub(super) fn follows(&self, process: u64) {
         self.tell(true, process as u32);
     }
@@ -155,15 +156,15 @@ impl Handlers {
         self.object.set(".data", 0, &controls).unwrap();
     }
 
-    /// Enters at 1000 on CPU 0, with nothing before.
+    /// Returns handlers after the vCPU entered its guest on CPU 0 at 1000, with no earlier event.
     pub(super) fn entered() -> Handlers {
         let handlers = Handlers::new();
         handlers.run("entry", 0, 1_000, &[VCPU]);
         handlers
     }
 
-    /// Enters two KVM_RUN without kvm_exit: a task has the CPU for 400 ns inside KVM_RUN, and the
-    /// VMM has 300 ns between the two.
+    /// Returns handlers after two KVM_RUN calls without kvm_exit. A task has the CPU for 400 ns
+    /// inside KVM_RUN. The VMM has 300 ns between the two calls.
     pub(super) fn two_runs() -> Handlers {
         let handlers = Handlers::kvm_run_only();
         handlers.run("run_enter", 0, 1_000, &[VCPU]);
@@ -178,7 +179,7 @@ impl Handlers {
         self.run_all(&[(event, cpu, now_ns, values)]);
     }
 
-    /// Runs events. Each has a name, a CPU, a time, and its other values.
+    /// Runs these events.
     pub(super) fn run_all(&self, events: &[Happens<'_>]) {
         for events in events.chunks(ROOM) {
             let mut stream = Sent([0; 1 + ROOM * WORDS]);
@@ -196,7 +197,7 @@ impl Handlers {
         }
     }
 
-    /// Returns what this stream reports, from a state in which nothing was ever seen.
+    /// Returns the events that are reported for this stream. All state is cleared before.
     pub(super) fn live(&self, moments: &[Moment]) -> Vec<Event> {
         let mut values = vec![[0; 4]; moments.len()];
         self.run("reset", 0, 0, &[]);
@@ -216,7 +217,7 @@ impl Handlers {
         reported
     }
 
-    /// Returns the counts of a vCPU, whatever was reported.
+    /// Returns the counts of a vCPU, without comparing them with the reported exits.
     pub(super) fn counted(&self, index: u32) -> VcpuTotals {
         let globals = wire::globals(&self.object).unwrap();
         let first = index * REASONS as u32;
@@ -228,7 +229,7 @@ impl Handlers {
         totals::vcpu(id, &vcpu, &reasons, &globals, self.kvm_run_only)
     }
 
-    /// Returns the counts of a vCPU, and checks that each share is that of its reported exits.
+    /// Returns the counts of a vCPU. Checks that each share equals the sum over the reported exits.
     pub(super) fn vcpu(&self, index: u32) -> VcpuTotals {
         let counted = self.counted(index);
         let exits = self.exits(index);
@@ -242,8 +243,8 @@ impl Handlers {
             let reasons = counted.reasons.iter();
             reasons.map(|reason| reason.split[share]).sum()
         };
-        // KVM's own part is the rest of an exit: 0 if an impossible stream took more than all of
-        // it.
+        // KVM's own time is the rest of an exit. It is 0 if an impossible stream takes more time
+        // than the exit has.
         let sane = exits
             .iter()
             .all(|it| it.exit.split.total() == it.exit.dur_ns());
@@ -256,7 +257,7 @@ impl Handlers {
         counted
     }
 
-    /// Returns the exits of a vCPU as they were reported.
+    /// Returns the reported exits of a vCPU.
     pub(super) fn exits(&self, index: u32) -> Vec<VcpuExit> {
         let id = VcpuId(index - 1);
         let reported = self.reported();
@@ -267,7 +268,7 @@ impl Handlers {
         exits.collect()
     }
 
-    /// Returns everything that was reported so far.
+    /// Returns all events that were reported so far.
     pub(super) fn reported(&self) -> Vec<Event> {
         let mut reported = self.reported.borrow_mut();
         let mut stream = self.stream.borrow_mut();
@@ -279,8 +280,8 @@ impl Handlers {
         reported.clone()
     }
 
-    /// Returns everything that was reported so far, after the clocks of this machine were read. Its
-    /// vCPUs have this number.
+    /// Reads the clocks of `host`, and returns all events that were reported so far. The host's
+    /// vCPUs have the number `number`.
     pub(super) fn clocks(&self, host: &Host, number: u32) -> Vec<Event> {
         let look = ClockLook::at(&KnownVms::new(VmSearch::by_files(host.clone())));
         self.reported();
@@ -300,8 +301,8 @@ impl Handlers {
         reported.clone()
     }
 
-    /// Finds which vCPUs have come and gone, and frees the places of those that have ended. Returns
-    /// place and thread of those.
+    /// Finds the vCPUs that have come or ended, and frees the slots of those that have ended.
+    /// Returns the slot and thread id of each ended vCPU.
     pub(super) fn bury(&self) -> Vec<(u32, u32)> {
         let mut roll = self.roll.borrow_mut();
         roll.look(&self.object).unwrap();
@@ -314,13 +315,14 @@ impl Handlers {
         ended.collect()
     }
 
-    /// Makes only these processes hold VMs: vCPUs of other processes that did are forgotten.
+    /// Takes a scan in which only these processes hold VMs. vCPUs of processes that no longer hold
+    /// a VM are forgotten.
     pub(super) fn vms_are(&self, processes: &[u64]) {
         self.known_vcpus();
         self.vms_were(processes);
     }
 
-    /// Does the same as `vms_are`, with a look at all processes that is older than later events.
+    /// Does the same as `vms_are` with an older scan, which was made before the last events.
     pub(super) fn vms_were(&self, processes: &[u64]) {
         let vms: Vec<VmProcess> = processes.iter().map(|&pid| vm(pid)).collect();
         let mut roll = self.roll.borrow_mut();
@@ -328,19 +330,20 @@ impl Handlers {
         roll.learn(&[], vms);
     }
 
-    /// Reports the name of this process's VM, whether the VM can be seen or not.
+    /// Reports the name of this process's VM, whether or not its files can be read.
     pub(super) fn learns(&self, process: u64) {
         let looked_at = [process as u32];
         self.roll.borrow_mut().learn(&looked_at, vec![vm(process)]);
     }
 
-    /// Returns the processes of vCPUs that came since the last call. They are being looked up from
-    /// now on.
+    /// Returns the process ids of the vCPUs that came since the last call. From now on, these
+    /// processes count as being looked up.
     pub(super) fn newcomers(&self) -> Vec<u32> {
         self.roll.borrow_mut().look(&self.object).unwrap()
     }
 
-    /// Returns the names of VMs whose vCPUs were defined, or defined again, since the last call.
+    /// Returns the name of the VM of each vCPU that was defined, or defined again, since the last
+    /// call.
     pub(super) fn names(&self) -> Vec<(VcpuId, String)> {
         let mut names = Vec::new();
         let mut name = |event| match event {
@@ -352,7 +355,8 @@ impl Handlers {
         names
     }
 
-    /// Returns the kernel's place of a thread; `None` if it has none.
+    /// Returns the slot of a thread in the kernel's table; 0 for a thread without room, `None` for
+    /// an unknown thread.
     pub(super) fn place_of(&self, tid: u64) -> Option<u32> {
         self.object.value("threads", tid as u32).unwrap()
     }
@@ -369,7 +373,7 @@ impl Handlers {
         wire::globals(&self.object).unwrap().unpaired
     }
 
-    /// Returns the threads of all known vCPUs.
+    /// Returns the thread ids of all vCPUs that were defined.
     pub(super) fn known_vcpus(&self) -> Vec<u32> {
         let mut roll = self.roll.borrow_mut();
         roll.define(&self.object, &mut |_| {}).unwrap();
@@ -405,12 +409,12 @@ impl Handlers {
         activities.collect()
     }
 
-    /// Returns the number of records that found no room.
+    /// Returns the number of records that did not fit into the ring buffer.
     pub(super) fn lost(&self) -> u64 {
         wire::globals(&self.object).unwrap().records_lost
     }
 
-    /// Forgets a wake-up, like a switch during which another CPU woke the thread.
+    /// Clears the wake-up of a vCPU, as a switch does during which another CPU woke the thread.
     pub(super) fn forget_wake(&self, index: u32) {
         let vcpu = wire::WireVcpu {
             wake: 0,
@@ -428,7 +432,7 @@ impl Handlers {
     }
 }
 
-/// Returns a list in which all places are free.
+/// Returns a list of vCPUs whose table has only free slots.
 fn empty(object: &Object) -> Roll {
     Roll::new(Table::new(object, PLACES).unwrap(), true)
 }
@@ -442,7 +446,7 @@ fn vm(pid: u64) -> VmProcess {
     }
 }
 
-/// Returns the name of a source, which must be defined by then.
+/// Returns the name of a source, which must be defined in `reported`.
 fn label(reported: &[Event], id: u32) -> String {
     let named = reported.iter().find_map(|event| match event {
         Event::Source(source) if source.id.0 == id => Some(source.name.to_string()),

@@ -1,5 +1,5 @@
-//! Random lives in which switches are hidden and ends of interrupts are lost. The counts stay
-//! within those of the painter for the whole life, and a loss is counted if they are less.
+//! Random lives in which switches are hidden and ends of interrupts are lost. No count may exceed
+//! the painter's count for the whole life. If a count is smaller, a loss must be counted.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -13,10 +13,11 @@ use super::moment::{Moment, What};
 use super::painted::{Painted, paint};
 use super::{life, lives};
 
-/// Names of sources, which are defined once for all lives.
+/// Names of sources. Each source is defined only once for all lives.
 type Names = BTreeMap<SourceId, String>;
 
-/// The losses of a life: one kind, as on machines that hide some switches.
+/// Kind of lost events: departures of vCPUs. The other kinds are arrivals of vCPUs, and ends of
+/// interrupts. A life loses events of only one kind, as on machines that hide some switches.
 const DEPARTURES: u8 = 0;
 const ARRIVALS: u8 = 1;
 const ENDS: u8 = 2;
@@ -25,7 +26,8 @@ fn is_vcpu(tid: u64) -> bool {
     tid >= VCPU
 }
 
-/// A switch between two vCPUs is always seen: only switches show whose exits are whose.
+/// Returns whether this event may be lost. A switch between two vCPUs is never lost, because only
+/// switches show which vCPU an exit belongs to.
 fn may_be_lost(it: &Moment, losses: u8) -> bool {
     match it.what {
         What::Switch(prev, next, _) if losses == DEPARTURES => is_vcpu(prev) && !is_vcpu(next),
@@ -44,10 +46,10 @@ fn is_of(it: &Moment, tid: u64) -> bool {
     }
 }
 
-/// Returns by how much a share of this vCPU may be larger than the painter's. A vCPU that is back
-/// unseen counts as away until its next event at most. Between the seen switches of a CPU it is
-/// unknown whether the CPU idled. To a reader on another CPU, an interrupt without its end
-/// continues. If a CPU idles at the end of a wait, all time since the wake-up is part of the sleep.
+/// Returns how much a share of this vCPU may exceed the painter's share, in ns. A vCPU that came
+/// back without an event counts as away until its next event at most. Between the seen switches of
+/// a CPU, it is unknown whether the CPU idled. For a reader on another CPU, an interrupt without an
+/// end continues. If a CPU idles at the end of a wait, all time since the wake-up counts as sleep.
 fn at_most_ns(lost: &[Moment], reported: &[Moment], tid: u64) -> u64 {
     let (first, end) = (reported[0].at, reported[reported.len() - 1].at);
     let from = |it: &Moment| {
@@ -77,10 +79,11 @@ fn at_most_ns(lost: &[Moment], reported: &[Moment], tid: u64) -> u64 {
     lost.iter().map(from).sum()
 }
 
-/// Returns whether it had this CPU between the two times, in the whole life.
+/// Returns whether the thread had this CPU between the two times, in the whole life.
 fn ran(life: &[Moment], cpu: u64, tid: u64, from: u64, to: u64) -> bool {
     let switches = life.iter().filter(|it| it.cpu == cpu);
-    // Until the first switch, the CPU has the task that leaves then, or a vCPU all the time.
+    // Until its first switch, the CPU has the task that leaves at this switch. Without a switch, it
+    // has its vCPU all the time.
     let mut has_it = tid == VCPU + cpu;
     for it in switches {
         if let What::Switch(prev, next, _) = it.what {
@@ -124,7 +127,8 @@ fn nobody_is_blamed_who_did_not_run(
     Ok(())
 }
 
-/// Returns the painter's whole split, and the time of the guest (or of KVM, if exits are not seen).
+/// Returns the painter's total split, and the remaining time of the guest. If exits are not seen,
+/// this time includes KVM's time.
 fn whole(painted: &Painted) -> (ShareMap<u64>, u64) {
     let exits = painted.exits.iter().map(|it| it.split);
     let splits: Vec<_> = exits.chain([painted.inside_run]).collect();
@@ -142,7 +146,7 @@ fn holds(
     reported: &[Moment],
     lost: &[Moment],
 ) -> TestCaseResult {
-    // The last switches of the life before are reported here.
+    // The last switches of the previous life are reported here.
     learn(names, &handlers.live(&[]));
     let unpaired_before = handlers.unpaired();
     let events = handlers.live(reported);
@@ -174,15 +178,17 @@ fn holds(
             }
             _ => 0,
         };
-        // Unseen time is not the guest's. Seen time may be, if it turns out to be in a halt after
-        // the state became unknown. The same applies to interrupts that never ended.
+        // Unseen time is not the guest's time. Seen time is the guest's time at most. An exception
+        // is time that turns out to be in a halt after the state became unknown. Another exception
+        // is an interrupt that never ended.
         let counted_guest_ns = span_ns - known_ns;
         prop_assert!(
             counted_guest_ns <= guest_ns + ends_ns + split[Share::Halted],
             "guest {counted_guest_ns} of {guest_ns}: {counted:#?}"
         );
         for (share, ns) in counted.split.iter() {
-            // KVM has the interrupts without an end, and a thread that reported a halt has halted.
+            // Interrupts without an end count for KVM. Time counts as a halt if the thread reports
+            // a halt.
             if matches!(share, Share::Kvm | Share::Halted) {
                 continue;
             }
@@ -198,7 +204,7 @@ fn holds(
 }
 
 /// Makes the current task leave each CPU. The handlers then count interrupts without an end, and
-/// tasks whose arrival fired no event.
+/// tasks that came without an event.
 pub(super) fn leave_all(handlers: &Handlers, life: &[Moment]) {
     let last = life.last().map_or(0, |it| it.at);
     for cpu in 0..life::CPUS {
@@ -207,7 +213,7 @@ pub(super) fn leave_all(handlers: &Handlers, life: &[Moment]) {
     }
 }
 
-/// Returns the task that has the CPU at the end. Two CPUs begin with a vCPU's thread.
+/// Returns the task that has this CPU at the end. Two CPUs begin with the thread of a vCPU.
 fn last_on(life: &[Moment], cpu: u64) -> u64 {
     let switches = life.iter().rev().filter(|it| it.cpu == cpu);
     let mut next = switches.filter_map(|it| match it.what {
@@ -229,7 +235,7 @@ fn hold(handlers: &Handlers) {
     lives::hold(10_000, &lives, |(begins, losses, choices, which)| {
         let life = life::live(begins, &choices, kvm_run_only);
         let mut nth = 0;
-        // Before the first switch of a CPU that is seen, nothing hidden can be noticed.
+        // Before the first seen switch of a CPU, a hidden switch cannot be noticed.
         let mut known = [false; life::CPUS as usize];
         let (lost, reported): (Vec<Moment>, Vec<Moment>) = life.iter().copied().partition(|it| {
             let known = &mut known[it.cpu as usize];

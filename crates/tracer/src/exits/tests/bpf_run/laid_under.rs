@@ -1,4 +1,4 @@
-//! The streamed records of an exit, laid over the exit, give its split to the nanosecond.
+//! Tests that the split of an exit follows exactly from the records that are reported for the exit.
 
 use proptest::prelude::*;
 use vmnoise_events::{Activity, ActivityKind, Event, Exit, Share, ShareMap, VcpuInterval};
@@ -7,8 +7,8 @@ use vmnoise_events::{VcpuId, VcpuIntervalKind as Kind};
 use super::harness::Handlers;
 use super::{life, lives};
 
-/// Returns the owner of an instant of an exit. The work on the CPU of the thread comes before the
-/// state of the thread.
+/// Returns the share that owns an instant of an exit. Work of the host on the thread's CPU takes
+/// precedence over the state of the thread.
 fn owner(
     split: &mut ShareMap<u64>,
     does: impl Fn(ActivityKind) -> bool,
@@ -41,7 +41,8 @@ fn is_off(interval: &&VcpuInterval) -> bool {
     matches!(interval.kind, Kind::Waiting | Kind::Blocked)
 }
 
-/// Splits the exit of a vCPU with these intervals, cut at every begin and every end.
+/// Returns the split of an exit. The exit is cut at the begin and end of each interval and
+/// activity.
 fn overlay_under(
     exit: &Exit,
     activities: &[Activity],
@@ -67,7 +68,7 @@ fn overlay_under(
             .iter()
             .filter(|it| covers(it.start_mono_ns, it.end_mono_ns))
             .collect();
-        // The CPU for which it waits, or the CPU to which its last wait led.
+        // The CPU for which the thread waits, or else the CPU on which its last wait ended.
         let off = states.iter().copied().find(is_off).map(|it| it.cpu);
         let back = intervals
             .iter()

@@ -1,5 +1,5 @@
-//! Random lives of vCPUs: what a kernel could do to two of them on three CPUs, in the order of
-//! time, with some events lost.
+//! Random lives of two vCPUs on three CPUs: everything that a kernel could do with them, ordered by
+//! time. Some events are lost.
 
 use super::harness::{CPUID, HLT, IDLE, IO, VCPU};
 use super::lives::Choice;
@@ -7,19 +7,22 @@ use super::moment::{Left, Moment, What};
 
 /// Number of CPUs.
 pub(super) const CPUS: u64 = 3;
-/// Each CPU has a task in addition to vCPUs, with this number plus its own.
+/// Number of the task of CPU 0. Each CPU has its own task, whose number is this number plus the
+/// number of the CPU.
 const TASKS: u64 = 7;
-/// After this many interruptions, a halt ends as soon as it can. With those in progress there are
-/// at most seven, which BPF can separate from earlier ones (docs/exits.md).
+/// Number of interruptions after which a halt ends as soon as possible. Together with interruptions
+/// in progress there are at most seven. BPF can separate this many from earlier interruptions
+/// (docs/exits.md).
 const ENDS_HALT: u32 = 5;
 
-/// Lives with these bits in their begin make as many exits as they can.
+/// Bits of `begins` in [`live`]. If all of them are set, the life has as many exits as possible.
 pub(super) const BRISK: u64 = 0x700;
 
-/// Where a vCPU's thread is.
+/// Place of a vCPU's thread in the life cycle of an exit.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Place {
-    /// `left`: the host has had the CPU since the entry, so an exit follows.
+    /// The thread runs its guest. `left`: whether the host has had the CPU since the entry, so that
+    /// an exit follows.
     Guest {
         left: bool,
     },
@@ -44,7 +47,7 @@ struct Vcpu {
     place: Place,
     thread: Thread,
     cpu: u64,
-    /// Number of interruptions since its halt began.
+    /// Number of interruptions since the vCPU's halt began.
     interruptions: u32,
 }
 
@@ -55,7 +58,7 @@ struct Cpu {
     softirq: bool,
 }
 
-/// The machine.
+/// State of the simulated machine.
 #[derive(Debug)]
 struct Life {
     reported: Vec<Moment>,
@@ -64,7 +67,7 @@ struct Life {
     lost: bool,
     /// Whether kvm_exit and kvm_entry never fire.
     kvm_run_only: bool,
-    /// Whether vCPUs rarely get to do anything.
+    /// Whether vCPUs rarely get time between interruptions.
     stormy: bool,
     /// Whether vCPUs rarely do anything except exits and entries.
     brisk: bool,
@@ -72,8 +75,8 @@ struct Life {
     vcpus: Vec<Vcpu>,
 }
 
-/// Returns the stream that follows from these choices. It begins anywhere in the lives of the
-/// vCPUs, and ends when every halt is over.
+/// Returns the events that follow from these choices. The stream begins at a random point in the
+/// lives of the vCPUs, and ends when every halt is over.
 pub(super) fn live(begins: u64, choices: &[Choice], kvm_run_only: bool) -> Vec<Moment> {
     let mut life = Life::begin(begins, kvm_run_only);
     for (step, choice, lost) in choices {
@@ -129,7 +132,7 @@ impl Life {
         self.reported.push(Moment { at, cpu, what });
     }
 
-    /// Reports an event, unless it is lost. Returns whether it was reported.
+    /// Reports an event, unless the choice is to lose it. Returns whether the event was reported.
     fn report_perhaps(&mut self, cpu: u64, what: What) -> bool {
         if !self.lost {
             self.report(cpu, what);
@@ -142,7 +145,7 @@ impl Life {
         self.vcpus.iter_mut().find(|vcpu| vcpu.tid == task)
     }
 
-    /// Notes that the host has this CPU for a moment.
+    /// Notes that the host works on this CPU for a moment.
     fn host_begins(&mut self, cpu: u64) {
         if let Some(Vcpu {
             place: Place::Guest { left },
@@ -344,7 +347,7 @@ impl Life {
         }
     }
 
-    /// Ends everything that is open, without losses.
+    /// Ends all halts, interrupts and waits, without losses.
     fn rest(&mut self) {
         for cpu in 0..CPUS {
             self.now += self.step;

@@ -1,12 +1,13 @@
-//! Random lives, and how a test checks many of them.
+//! Random lives, and a function that checks many of them.
 
 use proptest::prelude::*;
 use proptest::test_runner::{RngAlgorithm, TestCaseResult, TestRunner};
 
-/// One choice in a life: the time until the next event, its kind, and whether it is lost.
+/// A choice in a life: the time until the next event in ns, the kind of the event, and whether the
+/// event is lost.
 pub(super) type Choice = (u64, u64, bool);
 
-/// Returns random choices, with losses or without.
+/// Returns random choices. `lossy`: whether events are lost.
 pub(super) fn choices(
     steps: impl Into<proptest::collection::SizeRange>,
     lossy: bool,
@@ -15,7 +16,8 @@ pub(super) fn choices(
     proptest::collection::vec((1_u64..20, any::<u64>(), lost), steps)
 }
 
-/// Runs a test on this many lives. Good random numbers would be most of the cost.
+/// Runs a test on this many lives. It uses fast random numbers, because good ones would take most
+/// of the time.
 pub(super) fn hold<Lives: Strategy>(
     cases: u32,
     lives: &Lives,

@@ -1,12 +1,12 @@
-//! An event of a stream, for the handlers and the painter.
+//! An event in a stream, for the handlers and for the painter.
 
 use super::harness::{Happens, SLEEPS};
 use super::life::CPUS;
 
-/// The thread that wakes vCPUs.
+/// Thread that wakes the vCPUs.
 const WAKER: u64 = 9;
 
-/// An event, with its place and time.
+/// An event, with its CPU and its time in ns.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Moment {
     pub(super) at: u64,
@@ -14,32 +14,33 @@ pub(super) struct Moment {
     pub(super) what: What,
 }
 
-/// Threads are numbers, lengths are in ns.
+/// Kind and values of an event. Threads are given as numbers, and lengths in ns.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) enum What {
     IrqEntry,
     IrqExit,
     SoftirqEntry,
     SoftirqExit,
-    /// It took this long until now.
+    /// An NMI that ends now. The value is its length.
     Nmi(u64),
-    /// From one thread to another, and how the first one left.
+    /// A switch: the thread that leaves, the thread that comes, and how the first one leaves.
     Switch(u64, u64, Left),
     Waking(u64),
-    /// To the CPU of the event; and who then runs on each CPU.
+    /// A move of a thread to the CPU of the event. The second value has the thread that runs on
+    /// each CPU.
     Migrate(u64, [u64; CPUS as usize]),
-    /// The thread, the length of its halt until now, and whether it slept.
+    /// The end of a halt: the thread, the length of the halt, and whether the thread slept.
     Halted(u64, u64, bool),
     RunLeave(u64),
     RunEnter(u64),
     Exit(u64, u64),
     Entry(u64),
-    /// A switch that fired no event, rebuilt from the scheduler's data: the thread that left, the
-    /// thread that came, and the time of the switch.
+    /// A switch without an event, which is rebuilt from the scheduler's data. The values are the
+    /// thread that left, the thread that came, and the time of the switch.
     HiddenSwitch(u64, u64, u64),
 }
 
-/// How a thread left its CPU.
+/// State of a thread that leaves its CPU.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) enum Left {
     Preempted,
@@ -48,7 +49,7 @@ pub(super) enum Left {
 }
 
 impl Moment {
-    /// Returns the event for the handlers. `values` holds its values.
+    /// Returns the event in the form for the handlers. Stores the event's values in `values`.
     pub(super) fn happens<'a>(&self, values: &'a mut [u64; 4]) -> Happens<'a> {
         let (name, said): (_, &[u64]) = match self.what {
             What::IrqEntry => ("irq_entry", &[]),

@@ -1,4 +1,4 @@
-//! Compares the handlers with the painter of nanoseconds: exit by exit, and in the sums.
+//! Compares the handlers with the painter: each exit, and all sums.
 
 use std::cell::Cell;
 use std::collections::BTreeMap;
@@ -40,7 +40,7 @@ pub(super) fn counted_as_painted(counted: &VcpuTotals, painted: &Painted) -> Tes
         prop_assert_eq!(Some(reason.min_ns), of_reason().map(Exit::dur_ns).min());
         prop_assert_eq!(Some(reason.max_ns), of_reason().map(Exit::dur_ns).max());
     }
-    // The first of equal ones.
+    // Among exits with the same noise, the first one is the worst.
     let noise = |exit: &&Exit| exit.dur_ns() - exit.split[Share::Halted];
     let worst = exits.iter().rev().max_by_key(noise);
     let worst = worst.filter(|exit| noise(exit) > 0);
@@ -48,8 +48,8 @@ pub(super) fn counted_as_painted(counted: &VcpuTotals, painted: &Painted) -> Tes
     Ok(())
 }
 
-/// Returns whether handlers and painter agree on this life. `all_reported`: the ring has room for
-/// all.
+/// Checks that handlers and painter agree on this life. `all_reported`: whether the ring buffer has
+/// room for all records.
 fn agree(
     handlers: &Handlers,
     begins: u64,
@@ -99,7 +99,8 @@ fn agree_on(cases: u32, handlers: &Handlers, steps: usize, kvm_run_only: bool, a
     });
 }
 
-/// Half of the lives lose events. None has more than 60 events. These 100,000 take 22 s of a CPU.
+/// Half of the lives lose events. Each life has at most 60 events. These 100,000 lives take 22 s of
+/// CPU time.
 #[test]
 fn every_nanosecond_of_an_exit_is_counted_as_painted() {
     agree_on(70_000, &Handlers::new(), 60, false, true);
@@ -116,9 +117,9 @@ fn long_lives_are_counted_as_painted() {
     agree_on(50, &Handlers::kvm_run_only(), 4_000, true, true);
 }
 
-/// Half of these lives lose events. The number of exits of a life is random: 1,959 on average over
-/// 120 lives, with a standard deviation of 327. So sometimes one has fewer than a thousand. Twenty
-/// together have fewer than 20,000 only at 13 standard deviations.
+/// Half of these lives lose events. The number of exits per life is random. Over 120 lives, the
+/// mean was 1,959 and the standard deviation 327. So some lives have fewer than a thousand exits.
+/// For 20 lives together, fewer than 20,000 exits are 13 standard deviations away.
 #[test]
 fn a_thousand_exits_are_counted_as_painted() {
     const LIVES: u32 = 20;
@@ -135,7 +136,7 @@ fn a_thousand_exits_are_counted_as_painted() {
     }
 }
 
-/// A full ring loses reported exits, but nothing of the counts.
+/// A full ring buffer loses reported exits, but the counts stay complete.
 #[test]
 fn what_finds_no_room_is_counted_as_painted() {
     let handlers = Handlers::of(false, 0, 4_096);
@@ -143,7 +144,8 @@ fn what_finds_no_room_is_counted_as_painted() {
     assert!(handlers.lost() > 0);
 }
 
-/// Checks that the lives above contain what makes halts hard. Otherwise they would prove nothing.
+/// Checks that the lives above contain the cases that make halts difficult. Otherwise they would
+/// prove nothing.
 #[test]
 fn lives_hold_all_that_makes_a_halt_hard() {
     for kvm_run_only in [false, true] {
@@ -161,14 +163,15 @@ fn lives_hold_all_that_makes_a_halt_hard() {
                 }
             }
         }
-        // If an exit is the VMM's stay, no exit contains a halt.
+        // If each exit is a stay in the VMM, no exit contains a halt.
         found.retain(|what, _| !kvm_run_only || *what != "the VMM");
         println!("{found:?}");
         assert!(found.values().all(|count| *count >= 10), "{found:?}");
     }
 }
 
-/// Returns what makes a halt hard, and whether these events, split like this, contain it.
+/// Returns the names of the difficult cases of a halt, and whether these events with this split
+/// contain each case.
 fn hard(
     moments: &[Moment],
     start: u64,
@@ -183,7 +186,7 @@ fn hard(
     let count = |is: fn(&What) -> bool| inside.iter().filter(|it| is(&it.what)).count();
     let halts = count(|it| matches!(it, What::Halted(..)));
     let sleeps = count(|it| matches!(it, What::Switch(VCPU, _, Left::Slept)));
-    // Where its thread is, and when its interruptions were over.
+    // CPU of the vCPU's thread, the CPUs to which it came, and the ends of its interruptions.
     let (mut cpu, mut cpus, mut over) = (Some(0), vec![], vec![]);
     let mut most_before = 0;
     for it in moments.iter().take_while(|it| it.at < end) {

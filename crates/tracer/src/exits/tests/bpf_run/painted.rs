@@ -1,5 +1,5 @@
-//! A second way from the events to the shares: each nanosecond is painted with its owner, by the
-//! definitions of docs/exits.md. It keeps no sums, and does not use the handlers' code.
+//! Computes the shares from the events in a second way. Each nanosecond gets an owner by the
+//! definitions of docs/exits.md. The painter keeps no sums, and does not use the handlers' code.
 
 use vmnoise_events::{Exit, ExitReason, Isa, Share, ShareMap};
 
@@ -7,11 +7,11 @@ use super::harness::IDLE;
 use super::life::CPUS;
 use super::moment::{Left, Moment, What};
 
-/// As in bpf/exits_test.bpf.c: if the host does nothing for longer after NMIs, the guest ran after
-/// them.
+/// Same as in bpf/exits_test.bpf.c. If the host does nothing for longer than this time after an
+/// NMI, the guest ran.
 const ENTRY_NS: u64 = 30;
 
-/// Work of a CPU at an instant, as bits.
+/// Bits for the work on a CPU at an instant.
 const NMI: u8 = 1;
 const IRQ: u8 = 2;
 const SOFTIRQ: u8 = 4;
@@ -25,7 +25,7 @@ enum Thread {
     Sleeps,
 }
 
-/// Owner of an instant of a vCPU.
+/// Owner of an instant in the life of a vCPU.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Owner {
     /// The guest, or KVM.
@@ -40,34 +40,35 @@ enum Owner {
     Halted,
 }
 
-/// Expected counts of a vCPU.
+/// Expected counts of a vCPU, in ns.
 #[derive(Debug, Default)]
 pub(super) struct Painted {
-    /// In the order of time.
+    /// The exits, ordered by time.
     pub(super) exits: Vec<Exit>,
-    /// Time outside the exits, if not all exits are seen. `kvm` is 0.
+    /// Split of the time outside exits, if not all exits are seen. The share `kvm` is 0.
     pub(super) inside_run: ShareMap<u64>,
-    /// The stays of which it consists, with the parts that are KVM's and the guest's.
+    /// Times inside KVM_RUN of which `inside_run` is the sum: begin, end and split. Here, `kvm` has
+    /// the time of KVM and the guest.
     pub(super) stays: Vec<(u64, u64, ShareMap<u64>)>,
-    /// Time between two entries, if no counted exit lies between them.
+    /// Time between two entries without a counted exit between them.
     pub(super) unseen_ns: u64,
     pub(super) first_mono_ns: u64,
     pub(super) last_mono_ns: u64,
 }
 
-/// One vCPU, instant by instant from `base`.
+/// State of one vCPU at each instant, beginning at `base`.
 struct Canvas<'a> {
     moments: &'a [Moment],
     tid: u64,
     base: u64,
-    /// For each CPU.
+    /// Work of each CPU at each instant.
     work: Vec<Vec<u8>>,
     thread: Vec<(Thread, u64)>,
     halted: Vec<bool>,
     in_vmm: Vec<bool>,
 }
 
-/// Paints this stream for the vCPU with this thread.
+/// Computes the counts of the vCPU with this thread from the events.
 pub(super) fn paint(moments: &[Moment], tid: u64, kvm_run_only: bool) -> Painted {
     let (first, last) = (moments[0].at, moments[moments.len() - 1].at);
     let len = (last - first + 1) as usize;
@@ -83,7 +84,7 @@ pub(super) fn paint(moments: &[Moment], tid: u64, kvm_run_only: bool) -> Painted
     for cpu in 0..CPUS {
         canvas.paint_work(cpu);
     }
-    // Before KVM names the thread, it is unknown that it is a vCPU.
+    // Before KVM names the thread, it is unknown that the thread is a vCPU.
     let of_kvm = |it: &&Moment| match it.what {
         What::RunLeave(it) | What::RunEnter(it) | What::Exit(it, _) | What::Entry(it) => it == tid,
         _ => false,
@@ -155,7 +156,7 @@ impl<'a> Canvas<'a> {
                     (it.cpu, if slept { Thread::Sleeps } else { Thread::Waits })
                 }
                 What::Switch(_, next, _) if next == self.tid => (it.cpu, Thread::On),
-                // It already waits, and continues to wait elsewhere.
+                // The thread already waits, and continues to wait for another CPU.
                 What::Migrate(tid, _)
                     if tid == self.tid
                         && it.cpu != cpu
@@ -172,7 +173,7 @@ impl<'a> Canvas<'a> {
             };
             self.paint_stay(since, it.at, cpu, thread, woken);
             (since, cpu, thread) = (it.at, next.0, next.1);
-            // On the CPU to which it moved, it has been awake all the time.
+            // The thread has been awake since its arrival on the CPU to which it moved.
             woken = match it.what {
                 What::Migrate(..) => woken.map(|_| it.at),
                 _ => None,
@@ -182,8 +183,8 @@ impl<'a> Canvas<'a> {
         self.paint_stay(since, end, cpu, thread, woken);
     }
 
-    /// Paints a stay of the thread on one CPU. After a wake-up it waits, unless the CPU idles at
-    /// the end.
+    /// Sets the thread's state from `from` to `to`, in which it is on one CPU. After a wake-up the
+    /// thread waits. If the CPU idles at the end, the whole time counts as sleep instead.
     fn paint_stay(&mut self, from: u64, to: u64, cpu: u64, thread: Thread, woken: Option<u64>) {
         let idles = from < to && self.does(cpu, to - 1, IDLES);
         let woken = woken.filter(|_| !idles).unwrap_or(to);
@@ -211,7 +212,7 @@ impl<'a> Canvas<'a> {
         }
     }
 
-    /// Paints halts, which the halted thread reports.
+    /// Sets halts, which the halted thread reports when they end.
     fn paint_halts(&mut self, known_at: u64) {
         for it in self.moments.iter().filter(|it| it.at > known_at) {
             if let What::Halted(tid, ns, _) = it.what
@@ -262,14 +263,15 @@ impl<'a> Canvas<'a> {
         split
     }
 
-    /// Finds the exits: from kvm_exit, or the host's first work while the guest was entered, to
-    /// kvm_entry. Both ends must be reported, and nothing between them may be lost. Otherwise the
-    /// time is unknown from the begin, if that was reported, or from the entry before.
+    /// Returns the exits. An exit begins at kvm_exit, or at the host's first work while the guest
+    /// was entered. It ends at kvm_entry. Both ends must be reported, and no event between them may
+    /// be lost. Otherwise the time is unknown from the begin on, or from the entry before if the
+    /// begin was not reported.
     fn exits(&self) -> Painted {
         let mut painted = Painted::default();
         let (mut entered, mut heavy) = (false, false);
         let (mut first, mut exit) = (None, None);
-        // End of the time in which the host only had NMIs.
+        // End of the host's last NMI, if the host has done nothing else since the entry.
         let mut nmi_until: Option<u64> = None;
         let ran_after = |nmi_until: Option<u64>, at: u64| {
             nmi_until.is_some_and(|until: u64| at > until + ENTRY_NS)
@@ -334,13 +336,14 @@ impl<'a> Canvas<'a> {
         painted
     }
 
-    /// Returns whether its thread had this CPU just before this event.
+    /// Returns whether the vCPU's thread had this CPU just before this event.
     fn was_on(&self, it: &Moment) -> bool {
         let before = self.place(it.at).checked_sub(1);
         before.is_some_and(|before| self.thread[before] == (Thread::On, it.cpu))
     }
 
-    /// Finds the exits if kvm_exit never fires: from leaving KVM_RUN to entering it.
+    /// Returns the exits if kvm_exit never fires. An exit then begins when KVM_RUN is left, and
+    /// ends when KVM_RUN is entered.
     fn runs(&self, known_at: u64) -> Painted {
         let mut painted = Painted {
             first_mono_ns: known_at,

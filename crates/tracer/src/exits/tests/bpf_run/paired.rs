@@ -1,14 +1,15 @@
-//! Interrupts without a begin or an end: complete ones are counted, and incomplete ones are
-//! reported as lost.
+//! Tests of interrupts without a begin or without an end. Complete interrupts are counted, and
+//! incomplete interrupts are reported as lost.
 
 use vmnoise_events::Share;
 
 use super::harness::{CPUID, Handlers, IO, SLEEPS, TASK, VCPU};
 
-/// Another vector than the timer's.
+/// Vector other than the timer's.
 const CALL: u64 = 251;
 
-/// Makes an exit from 2000 to 3000 with these events.
+/// Makes an exit from 2000 to 3000, and calls `happens` during it. Returns the exit's time of KVM
+/// and of interrupts, in ns.
 fn exit_with(handlers: &Handlers, happens: impl FnOnce()) -> (u64, u64) {
     handlers.run("exit", 0, 2_000, &[VCPU, CPUID]);
     happens();
@@ -28,7 +29,7 @@ fn an_interrupt_without_its_end_hides_no_other() {
     // The exit began with the interrupt.
     assert_eq!(split, (800, 300));
     assert_eq!(handlers.unpaired(), 1);
-    // A loss that was counted is over.
+    // The loss has no effect on later exits.
     handlers.run("exit", 0, 4_000, &[VCPU, CPUID]);
     handlers.run("irq_entry", 0, 4_100, &[CALL]);
     handlers.run("irq_exit", 0, 4_200, &[CALL]);
@@ -76,7 +77,8 @@ fn interrupts_deeper_than_there_is_room_are_reported() {
             handlers.run("irq_exit", 0, 3_000 - 100 * vector, &[vector]);
         }
     });
-    // There is no room for the fifth: its time belongs to the fourth, and its end to nobody.
+    // There is no room for the fifth interrupt. Its time belongs to the fourth interrupt, and its
+    // end is not matched.
     assert_eq!(split, (800, 200));
     assert_eq!(handlers.unpaired(), 2);
 }
@@ -85,7 +87,8 @@ fn interrupts_deeper_than_there_is_room_are_reported() {
 fn no_begin_is_looked_at_before_its_end_can_be_seen() {
     let handlers = Handlers::new();
     handlers.counts(false);
-    // Programs are attached one by one: some begins are seen, and some ends.
+    // While the programs are attached one by one, they see some begins without ends, and some ends
+    // without begins.
     handlers.run("irq_entry", 0, 500, &[CALL]);
     handlers.run("softirq_entry", 0, 600, &[3]);
     handlers.counts(true);
@@ -97,7 +100,7 @@ fn no_begin_is_looked_at_before_its_end_can_be_seen() {
         handlers.run("irq_exit", 0, 2_200, &[]);
     });
     assert_eq!(split, (100, 900));
-    // An end without a begin, while begins are seen.
+    // This end has no begin, although begins are observed.
     handlers.run("irq_exit", 0, 3_100, &[CALL]);
     assert_eq!(handlers.unpaired(), 1);
     // Programs are also detached one by one.
@@ -118,7 +121,7 @@ fn where_no_vcpu_ever_was_nothing_is_missed() {
         handlers.run("softirq_entry", cpu, 1_300, &[1]);
         handlers.run("switch", cpu, 1_400, &[0, SLEEPS, leaves, TASK + 1]);
     }
-    // On CPU 0: an end, a begin, a softirq.
+    // Losses on CPU 0: an end without a begin, a begin without an end, and a softirq.
     assert_eq!(handlers.unpaired(), 3);
 }
 
@@ -137,7 +140,7 @@ fn soft_interrupts_are_matched_by_their_numbers() {
     assert_eq!(handlers.unpaired(), 2);
 }
 
-/// A switch inside a softirq is normal on PREEMPT_RT, and no loss.
+/// On PREEMPT_RT, a switch during a softirq is normal, and is not a loss.
 #[test]
 fn a_soft_interrupt_that_is_preempted_counts_until_then() {
     for (handlers, softirq_ns, unpaired) in
@@ -163,7 +166,7 @@ fn a_soft_interrupt_that_is_preempted_counts_until_then() {
 fn interrupts_without_an_end_before_kvm_run_is_left_do_not_reach_into_the_exit() {
     let handlers = Handlers::kvm_run_only();
     handlers.run("run_enter", 0, 1_100, &[VCPU]);
-    // As many as there is room for: the next begin finds no room.
+    // These interrupts fill the stack of nested interrupts. The next begin finds no room.
     for at in 1..=4 {
         handlers.run("irq_entry", 0, 1_100 + 100 * at, &[]);
     }

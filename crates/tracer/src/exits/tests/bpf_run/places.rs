@@ -1,10 +1,11 @@
-//! vCPUs that come and go: there are few places, and each vCPU is counted once and separately.
+//! Tests of vCPUs that come and go. The table has few slots, and each vCPU is counted once and
+//! separately.
 
 use vmnoise_events::VcpuId;
 
 use super::harness::{CPUID, Handlers, PLACES, SLEEPS, TASK, VCPU};
 
-/// Makes this many exits of 100 ns, one after the other.
+/// Makes this many exits of 100 ns, one after the other. Returns the time of the last entry.
 fn exits(handlers: &Handlers, tid: u64, from_ns: u64, count: u64) -> u64 {
     handlers.run("entry", 0, from_ns, &[tid]);
     let mut now_ns = from_ns;
@@ -16,7 +17,7 @@ fn exits(handlers: &Handlers, tid: u64, from_ns: u64, count: u64) -> u64 {
     now_ns
 }
 
-/// Switches the thread out for good. The last switch of a dead thread comes after the event of its
+/// Ends a thread, and switches it out for the last time. This switch comes after the event for the
 /// end.
 fn ends(handlers: &Handlers, tid: u64, now_ns: u64) {
     handlers.run("thread_ends", 0, now_ns, &[tid]);
@@ -33,14 +34,14 @@ fn places_are_given_again_to_those_who_come() {
         now_ns = exits(&handlers, tid, now_ns, number);
         let place = handlers.place_of(tid).unwrap();
         let counted = handlers.counted(place);
-        // Nothing is left of the vCPU that had the place before.
+        // The counts contain nothing of the vCPU that had this slot before.
         assert_eq!(
             (counted.exits, counted.split.total()),
             (number, 100 * number)
         );
         ends(&handlers, tid, now_ns);
         assert_eq!(handlers.place_of(tid), None);
-        // Late events of a thread that has ended count for nobody.
+        // Late events of a thread that has ended are not counted.
         assert_eq!(handlers.counted(place), counted);
         assert_eq!(handlers.bury(), [(place, tid as u32)]);
         now_ns += 100;
@@ -53,7 +54,7 @@ fn a_thread_number_that_comes_back_is_another_vcpu() {
     let handlers = Handlers::new();
     let now_ns = exits(&handlers, VCPU, 1_000, 2);
     ends(&handlers, VCPU, now_ns);
-    // The place of the first vCPU was not read yet.
+    // The slot of the first vCPU is not free, because its counts were not read yet.
     exits(&handlers, VCPU, now_ns + 5_000, 3);
     assert_eq!(
         (handlers.counted(1).exits, handlers.counted(2).exits),
@@ -82,7 +83,7 @@ fn vcpus_without_a_place_are_counted_and_not_their_events() {
     }
     assert_eq!(handlers.vcpus_lost(), 3);
     assert_eq!(handlers.counted(1).exits, 5 * 2);
-    // When places become free, vCPUs that found none get them. They still count as lost.
+    // vCPUs that found no free slot get the next slots that become free. They still count as lost.
     let last = *tids.last().unwrap();
     assert_eq!(handlers.place_of(last), Some(0));
     handlers.run("switch", 0, now_ns, &[0, SLEEPS, TASK, tids[0]]);
@@ -91,7 +92,7 @@ fn vcpus_without_a_place_are_counted_and_not_their_events() {
     exits(&handlers, last, now_ns + 1_000, 4);
     assert_eq!(handlers.counted(1).exits, 4);
     assert_eq!(handlers.vcpus_lost(), 3);
-    // A vCPU that ends without a place leaves nothing behind.
+    // A vCPU that ends without a slot leaves no data.
     ends(&handlers, tids[tids.len() - 2], now_ns + 9_000);
     assert_eq!(handlers.bury(), []);
 }
@@ -101,7 +102,7 @@ fn who_has_ended_is_current_nowhere() {
     let handlers = Handlers::entered();
     handlers.run("exit", 0, 2_000, &[VCPU, CPUID]);
     handlers.run("thread_ends", 0, 2_100, &[VCPU]);
-    // A thread of another VMM takes its place on the CPU and in the table.
+    // A thread of another VMM replaces the vCPU on the CPU and in the table.
     handlers.run("switch", 0, 2_200, &[0, SLEEPS, VCPU, VCPU + 1]);
     assert_eq!(handlers.bury(), [(1, VCPU as u32)]);
     for _ in 1..PLACES {
@@ -118,26 +119,26 @@ fn who_has_ended_is_current_nowhere() {
 fn a_thread_that_outlives_its_vm_gives_up_its_place() {
     let handlers = Handlers::new();
     let now_ns = exits(&handlers, VCPU, 1_000, 2);
-    // No VM was seen there yet, so its absence says nothing.
+    // No VM of this process was seen so far, so the absence of the VM proves nothing.
     handlers.vms_are(&[]);
     assert_eq!(handlers.place_of(VCPU), Some(1));
     handlers.vms_are(&[VCPU]);
     handlers.vms_are(&[VCPU, TASK]);
     assert_eq!(handlers.place_of(VCPU), Some(1));
     handlers.vms_are(&[TASK]);
-    // It has the CPU, where its next exit would count for its place.
+    // The thread has the CPU. Its next exit on this CPU would be counted in its slot.
     assert_eq!(handlers.place_of(VCPU), None);
     assert_eq!(handlers.bury(), []);
     handlers.run("switch", 0, now_ns + 100, &[0, SLEEPS, VCPU, TASK]);
     assert_eq!(handlers.bury(), [(1, VCPU as u32)]);
-    // The next VM of the same thread is another vCPU.
+    // If the same thread runs another VM, it becomes another vCPU.
     handlers.run("switch", 0, now_ns + 200, &[0, SLEEPS, TASK, VCPU]);
     exits(&handlers, VCPU, now_ns + 300, 3);
     assert_eq!(handlers.place_of(VCPU), Some(2));
     assert_eq!(handlers.counted(2).exits, 3);
 }
 
-/// The files of another user's VMM cannot be read, but its name can.
+/// This process cannot read the files of another user's VMM, but can read the VMM's name.
 #[test]
 fn a_vcpu_whose_vm_was_never_seen_keeps_its_place() {
     let handlers = Handlers::new();
@@ -149,7 +150,7 @@ fn a_vcpu_whose_vm_was_never_seen_keeps_its_place() {
     }
 }
 
-/// A process may end before it is looked up. Its name is reported nevertheless.
+/// A process may end before it is looked up. Its name is still reported.
 #[test]
 fn a_vcpu_that_has_ended_is_named_as_soon_as_its_name_is_known() {
     for ends_first in [true, false] {
@@ -165,13 +166,14 @@ fn a_vcpu_that_has_ended_is_named_as_soon_as_its_name_is_known() {
         }
         handlers.learns(u64::from(process));
         assert_eq!(handlers.names(), [(VcpuId(0), "web".to_owned())]);
-        // Later another process has this number, and another name.
+        // Later, another process with another name has this process id.
         handlers.learns(u64::from(process));
         assert_eq!(handlers.names(), []);
     }
 }
 
-/// Another process gets the number of a process that has ended, and ends before it is looked up.
+/// Another process gets the process id of a process that has ended, and ends before it is looked
+/// up.
 #[test]
 fn a_process_does_not_inherit_the_name_that_its_number_had() {
     let handlers = Handlers::new();
@@ -189,8 +191,8 @@ fn a_process_does_not_inherit_the_name_that_its_number_had() {
     assert_eq!(handlers.names(), [(VcpuId(1), number)]);
 }
 
-/// Its VM closes, and all processes are looked at. Before the result is used, it enters the next
-/// VM.
+/// The VM of a thread closes, and all processes are scanned. The thread enters the next VM before
+/// the result is used.
 #[test]
 fn a_place_is_given_up_once() {
     let handlers = Handlers::new();
@@ -203,7 +205,7 @@ fn a_place_is_given_up_once() {
     assert_eq!(handlers.bury(), []);
     assert_eq!(handlers.place_of(VCPU), Some(2));
     assert_eq!(handlers.counted(2).exits, 3);
-    // Each free place is free once.
+    // No slot is in the list of free slots twice.
     for number in 1..u64::from(PLACES) {
         let (before, tid) = (VCPU + number - 1, VCPU + number);
         handlers.run("switch", 0, 9_000 * number, &[0, SLEEPS, before, tid]);
@@ -216,7 +218,7 @@ fn a_place_is_given_up_once() {
     assert_eq!(places, (1..=PLACES).map(Some).collect::<Vec<_>>());
 }
 
-/// The CPU counts the vCPUs that wait for it. Running tasks are named as long as one waits.
+/// Each CPU counts the vCPUs that wait for it. Running tasks are named while this count is not 0.
 #[test]
 fn who_gives_up_its_place_leaves_nobody_waiting() {
     for waits in [false, true] {
@@ -226,7 +228,7 @@ fn who_gives_up_its_place_leaves_nobody_waiting() {
         if waits {
             handlers.run("switch", 0, now_ns + 100, &[1, 0, VCPU, TASK]);
             handlers.vms_are(&[]);
-            // First its wait must end.
+            // The slot is freed only after the wait ends.
             assert_eq!(handlers.place_of(VCPU), Some(1));
             assert_eq!(handlers.bury(), []);
             handlers.run("switch", 0, now_ns + 200, &[0, SLEEPS, TASK, VCPU]);
@@ -245,10 +247,11 @@ fn who_gives_up_its_place_leaves_nobody_waiting() {
     }
 }
 
-/// The vCPU that the thread enters: its address, its VM, and its number of exits.
+/// The vCPU that the thread enters: its address, the address of its VM, and its number of exits.
 type Entered = [u64; 3];
 
-/// Enters this vCPU. Then it exits and enters `count` times, each 100 ns later.
+/// Enters this vCPU. Then makes `count` exits and entries, one every 100 ns. Returns the time of
+/// the last entry.
 fn exits_of(handlers: &Handlers, [kvm_vcpu, vm, made]: Entered, from_ns: u64, count: u64) -> u64 {
     let at = |number| from_ns + 200 * number;
     handlers.run("entry", 0, from_ns, &[VCPU, kvm_vcpu, vm, made]);
@@ -260,7 +263,7 @@ fn exits_of(handlers: &Handlers, [kvm_vcpu, vm, made]: Entered, from_ns: u64, co
     at(count)
 }
 
-/// KVM gives the memory of an old VM or vCPU to a new one.
+/// KVM reuses the memory of an old VM or vCPU for a new one.
 #[test]
 fn a_thread_that_takes_up_another_vm_is_another_vcpu_at_once() {
     for next in [
@@ -275,7 +278,8 @@ fn a_thread_that_takes_up_another_vm_is_another_vcpu_at_once() {
         handlers.run("exit", 0, now_ns + 100, &[VCPU, CPUID, 0x1]);
         handlers.run("run_leave", 0, now_ns + 200, &[VCPU]);
         handlers.run("run_enter", 0, now_ns + 4_900, &[VCPU]);
-        // If the first VM did not return, this is no exit of the second VM.
+        // The first VM is not entered again. Its last exit therefore never ends, and is not counted
+        // for the second VM.
         exits_of(&handlers, next, now_ns + 5_000, 3);
         assert_eq!(
             (handlers.counted(1).exits, handlers.counted(2).exits),
@@ -288,7 +292,7 @@ fn a_thread_that_takes_up_another_vm_is_another_vcpu_at_once() {
     }
 }
 
-/// One vCPU has made fewer exits than the other.
+/// One of the vCPUs has made fewer exits than the other.
 #[test]
 fn a_thread_that_takes_turns_with_the_vcpus_of_a_vm_is_one_vcpu() {
     let handlers = Handlers::new();

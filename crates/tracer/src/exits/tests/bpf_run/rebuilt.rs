@@ -1,5 +1,5 @@
-//! Switches that fired no event. The handler of the next event on the CPU rebuilds such a switch
-//! from the scheduler's data, so that no time is lost.
+//! Tests of switches that fire no event. The handler of the next event on the CPU rebuilds such a
+//! switch from the scheduler's data, so that no time is lost.
 
 use std::cell::Cell;
 
@@ -18,7 +18,7 @@ use super::painted::paint;
 /// Task other than `TASK`.
 const OTHER: u64 = 8;
 
-/// Returns whether this event checks which task has the CPU.
+/// Returns whether the handler of this event checks which task has the CPU.
 fn checks_who_runs(it: &Moment) -> bool {
     matches!(
         it.what,
@@ -33,15 +33,15 @@ fn checks_who_runs(it: &Moment) -> bool {
     )
 }
 
-/// Returns whether the event belongs to the CPU of the moment. A wake-up or a migration belongs to
-/// a vCPU, and its handler does not check which task has this CPU.
+/// Returns whether the handler of this event runs for the CPU of the event. A wake-up or migration
+/// concerns a vCPU, and its handler does not check which task has the CPU.
 fn is_done_there(it: &Moment) -> bool {
     !matches!(it.what, What::Waking(_) | What::Migrate(..))
 }
 
-/// Hides some switches away from tasks that are no vCPUs, and adds a rebuilt switch at the next
-/// event of the same CPU. The bits of `which` choose the switches, never two in a row on a CPU.
-/// Returns the reported events and the number of hidden switches.
+/// Hides some switches away from tasks that are not vCPUs. Adds a rebuilt switch at the next event
+/// of the same CPU. The bits of `which` choose the switches, never two in a row on a CPU. Returns
+/// the reported events and the number of hidden switches.
 fn hide(life: &[Moment], which: u64) -> (Vec<Moment>, u32) {
     let (mut reported, mut hidden) = (Vec::new(), 0);
     let mut switch = [None; CPUS as usize];
@@ -91,8 +91,8 @@ fn hold(handlers: &Handlers) {
         handlers.live(&reported);
         let result = as_painted(handlers, &life, kvm_run_only);
         leave_all(handlers, &life);
-        // Another CPU may have read this CPU's work between the hidden switch and the rebuilt one.
-        // The handlers then count a loss.
+        // Another CPU may have read this CPU's work between the hidden and the rebuilt switch. In
+        // this case the handlers count a loss.
         let is_all = handlers.unpaired() == before;
         whole.set(whole.get() + u32::from(hidden > 0 && is_all));
         match is_all {

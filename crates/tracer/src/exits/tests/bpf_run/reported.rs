@@ -1,10 +1,10 @@
-//! Tests of the stream: who it was, where, and in which order.
+//! Tests of the reported records: their tasks, CPUs and order.
 
 use vmnoise_events::{ActivityKind, Event, Share, VcpuIntervalKind as Kind};
 
 use super::harness::{CPUID, HLT, Handlers, IDLE, IO, SLEEPS, TASK, VCPU};
 
-/// Another task, on another CPU.
+/// A task other than `TASK`, on another CPU.
 const OTHER: u64 = 8;
 
 fn name(text: &str) -> Option<String> {
@@ -83,7 +83,7 @@ fn a_preemption_is_reported_by_who_it_was_and_on_which_cpu() {
     handlers.run("switch", 0, 3_000, &[0, SLEEPS, TASK, IDLE]);
     handlers.run("switch", 0, 3_500, &[0, 0, IDLE, VCPU]);
     handlers.run("entry", 0, 3_600, &[VCPU]);
-    // Nobody waits for this CPU.
+    // No vCPU waits for this CPU.
     handlers.run("switch", 0, 3_700, &[0, SLEEPS, VCPU, TASK]);
     handlers.run("switch", 0, 3_800, &[0, SLEEPS, TASK, IDLE]);
     assert_eq!(
@@ -175,7 +175,7 @@ fn a_vcpu_that_moves_away_names_who_kept_it() {
     handlers.run("irq_exit", 3, 2_560, &[]);
     handlers.run("switch", 3, 2_700, &[1, 0, OTHER, VCPU]);
     handlers.run("entry", 3, 2_800, &[VCPU]);
-    // The task continues without it, and nobody waits.
+    // The task continues to run without an interrupt, and no vCPU waits for this CPU.
     handlers.run("switch", 0, 2_900, &[0, SLEEPS, TASK, IDLE]);
     let exit = handlers.exits(1)[0].exit;
     assert_eq!((exit.exit_cpu, exit.entry_cpu), (0, 3));
@@ -263,7 +263,8 @@ fn inside_kvm_run_intervals_are_reported_where_exits_are_not() {
     assert_eq!(handlers.exits(1).len(), 1);
 }
 
-/// No switch shows who runs on CPU 1, where the vCPU waits twice. This does not mean that it idles.
+/// No switch shows which task runs on CPU 1, where the vCPU waits twice. CPU 1 must not count as
+/// idle.
 #[test]
 fn who_was_never_seen_to_come_is_not_idle() {
     let handlers = Handlers::entered();
@@ -276,7 +277,8 @@ fn who_was_never_seen_to_come_is_not_idle() {
     assert!(activities.iter().all(|it| it.1 == 0), "{activities:?}");
 }
 
-/// Another CPU wakes the vCPU between the two halves of its switch, which then forgets the wake-up.
+/// Another CPU wakes the vCPU between the two halves of a switch. The switch then loses the
+/// wake-up.
 #[test]
 fn a_wake_up_amid_a_switch_leaves_nobody_waiting() {
     let handlers = Handlers::entered();

@@ -1,4 +1,5 @@
-//! Kernels without some tracepoint: what `exits` observes follows from what can be attached.
+//! Tests on kernels without some tracepoint. The tracepoints that can be attached determine which
+//! events `exits` observes.
 
 use vmnoise_events::Witnesses;
 

@@ -1,4 +1,4 @@
-//! Compares random lives of two CPUs with who had which CPU when.
+//! Compares the counts of random lives on two CPUs with the true history of each CPU.
 
 use std::collections::BTreeMap;
 
@@ -11,9 +11,9 @@ use super::harness::{HarnessMachine, IDLE};
 
 /// FAMILY_WAIT of `bpf/family.h`.
 const WAIT: usize = 0;
-/// Number of threads of the family, which are 1 and up.
+/// Number of threads of the family. They have the numbers from 1 on.
 const THREADS: usize = 4;
-/// Number of the first task outside the family.
+/// Number of the first task outside the family. The others follow.
 const OTHERS: u64 = 1000;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -36,7 +36,7 @@ struct Spent {
     throttled: u64,
 }
 
-/// The true state.
+/// The true state of the simulated machine.
 struct Truth {
     now: u64,
     has: [u64; 2],
@@ -45,7 +45,7 @@ struct Truth {
     blamed: BTreeMap<u64, u64>,
     idle: u64,
     stolen_waits: u64,
-    /// How long each thread has been kept from running since it last ran or slept.
+    /// Time in ns for which each thread has been kept from running since it last ran or slept.
     kept: [u64; THREADS],
     longest_wait: u64,
 }
@@ -55,7 +55,8 @@ fn is_own(who: u64) -> bool {
 }
 
 impl Truth {
-    /// Lets time pass. The hypervisor has some of it on each CPU. One CPU may be in an interrupt.
+    /// Lets `ns` pass. The hypervisor takes `stolen` of it from each CPU. `interrupted` is the CPU
+    /// that is in an interrupt, if any.
     fn pass(&mut self, ns: u64, stolen: [u64; 2], interrupted: Option<usize>) {
         self.now += ns;
         let each = self.does.iter().zip(&mut self.spent).zip(&mut self.kept);
@@ -99,7 +100,8 @@ impl Truth {
     }
 }
 
-/// Kind, which of several, which CPU, the time before it, and its steal time.
+/// A step: its kind, two numbers that select the thread and the CPU, the time before the step in
+/// ns, and the percentage of steal time in it.
 type Step = (u8, usize, usize, u64, u64);
 
 fn live(steps: &[Step]) {
@@ -179,8 +181,8 @@ fn live(steps: &[Step]) {
             }
         }
     }
-    // Each running thread leaves, and each waiting thread gets a CPU, so that everything is
-    // counted.
+    // At the end, each running thread leaves its CPU, and each waiting thread gets a CPU. So all
+    // time is counted.
     for cpu in 0..2 {
         let prev = truth.has[cpu];
         machine.at(cpu as u64, truth.now, Switch(prev, OTHERS + 9, Sleeps));

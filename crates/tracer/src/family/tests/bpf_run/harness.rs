@@ -1,4 +1,4 @@
-//! Two CPUs and some threads, with given events.
+//! Simulates two CPUs and some threads with given events.
 
 use std::cell::Cell;
 use std::collections::BTreeMap;
@@ -32,24 +32,24 @@ use generated::types::family_thread as WireThread;
 
 impl Plain for WireThread {}
 
-/// Events, in the order of `bpf/family_test.bpf.c`.
+/// Events, in the order of their numbers in `bpf/family_test.bpf.c`.
 #[derive(Debug, Clone, Copy)]
 pub enum Happens {
-    /// The first leaves the CPU, and the second gets it.
+    /// The first thread leaves the CPU in the given way, and the second thread gets the CPU.
     Switch(u64, u64, Leaves),
-    /// A thread is woken or created; whether it is already on a CPU.
+    /// A thread is woken or created. The flag is true if the thread is already on a CPU.
     Wakes(u64, bool),
-    /// A waiting thread is moved to this CPU.
+    /// A waiting thread is moved to a CPU. The values are the thread and the CPU.
     Moves(u64, u64),
     IrqEntry(u64),
     IrqExit(u64),
     SoftirqEntry,
     SoftirqExit,
-    /// Its length.
+    /// An NMI. The value is its length in ns.
     Nmi(u64),
 }
 
-/// How a thread leaves its CPU.
+/// State of a thread that leaves its CPU.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Leaves {
     Preempted = 0,
@@ -65,9 +65,9 @@ pub struct HarnessMachine {
     object: Object,
     cpus: MappedArray<WireCpu>,
     threads: MappedArray<WireThread>,
-    /// The steal clocks at the next events.
+    /// Steal clock of each CPU at the next events, in ns.
     pub steal_ns: Cell<[u64; 2]>,
-    /// Waits, by who had the CPU.
+    /// Waiting time of the family in ns, by the task that had the CPU.
     blamed: Cell<BTreeMap<u64, u64>>,
 }
 
@@ -90,7 +90,7 @@ impl HarnessMachine {
         }
     }
 
-    /// Makes an event on this CPU at this time.
+    /// Makes an event happen on this CPU at this time.
     pub fn at(&self, cpu: u64, now_ns: u64, what: Happens) -> &HarnessMachine {
         use Happens::*;
         let (number, prev, next, flags, to) = match what {
@@ -138,7 +138,7 @@ impl HarnessMachine {
         self
     }
 
-    /// Makes another CPU take the lock of this one, or release it.
+    /// Makes another CPU take or release the lock of this CPU. `is`: whether the lock is taken.
     pub fn locked(&self, cpu: u32, is: bool) -> &HarnessMachine {
         let lock = self.cpus.u32(cpu, offset_of!(WireCpu, lock)).unwrap();
         lock.store(u32::from(is), Ordering::Relaxed);
@@ -154,7 +154,7 @@ impl HarnessMachine {
         HarnessMachine::read(&self.cpus, cpu)
     }
 
-    /// Returns the times of a thread so far, and checks that they add up.
+    /// Returns the times of a thread so far. Checks that they add up.
     pub fn books(&self, thread: u32) -> FamilyBooks {
         let wire = HarnessMachine::read(&self.threads, thread);
         let words = wire.books;
@@ -178,7 +178,7 @@ impl HarnessMachine {
         books
     }
 
-    /// Returns the times of threads that have ended.
+    /// Returns the sum of the times of threads that have ended.
     pub fn ended(&self) -> FamilyBooks {
         let mut all = FamilyBooks::default();
         for cpu in 0..2 {
@@ -195,7 +195,7 @@ impl HarnessMachine {
         waits
     }
 
-    /// Returns the waiting time for which each task is blamed.
+    /// Returns the waiting time in ns for which each task is blamed.
     pub fn blamed(&self) -> BTreeMap<u64, u64> {
         let blamed = self.blamed.take();
         self.blamed.set(blamed.clone());

@@ -1,4 +1,4 @@
-//! Lives of which every nanosecond is known.
+//! Event streams with a known owner of every nanosecond.
 
 use std::collections::BTreeMap;
 
@@ -6,14 +6,15 @@ use super::harness::Happens::*;
 use super::harness::Leaves::*;
 use super::harness::{HarnessMachine, IDLE};
 
-/// Tasks outside the family.
+/// Task outside the family. [`ANOTHER`] is a second one.
 const OTHER: u64 = 1000;
 const ANOTHER: u64 = 1001;
 
 #[test]
 fn a_wait_is_held_against_who_had_the_cpu() {
     let machine = HarnessMachine::new();
-    // It is created while another task runs for 300 ns more. The next one has 200 ns.
+    // The thread is created while another task runs for 300 ns more. The next task then runs for
+    // 200 ns.
     machine
         .at(0, 900, Switch(IDLE, OTHER, Preempted))
         .at(0, 1_000, Wakes(1, false))
@@ -47,7 +48,7 @@ fn a_thread_of_the_family_is_no_culprit() {
         .at(0, 500, Switch(1, 2, Preempted))
         .at(0, 900, Switch(2, OTHER, Preempted))
         .at(0, 1_000, Switch(OTHER, 1, Preempted));
-    // 2 waited for 1, and then had its turn. Then both waited for another task.
+    // Thread 2 waited for thread 1, and then ran. Afterwards both waited for another task.
     let (one, two) = (machine.books(1), machine.books(2));
     assert_eq!((one.waited_own_ns, one.waited_ns), (400, 10 + 100));
     assert_eq!((two.waited_own_ns, two.waited_ns), (300, 0));
@@ -73,7 +74,7 @@ fn who_moves_leaves_each_cpu_its_part() {
     );
     let books = machine.books(1);
     assert_eq!((books.waited_ns, books.ran_ns), (900, 200));
-    // It is one wait, however often it is moved.
+    // A wait stays one wait, even if the thread is moved several times.
     assert_eq!(machine.cpu(1).longest[0].ns, 900);
 }
 
@@ -86,7 +87,7 @@ fn who_was_moved_away_has_waited_for_whom_it_left() {
         .at(0, 400, Moves(1, 1))
         .at(1, 400, Switch(IDLE, 1, Sleeps));
     assert_eq!(machine.waits().unnamed_ns, 300);
-    // Nobody waits here any more at the end of the turn, or in the next one.
+    // No thread of the family waits for this CPU at the end of this turn or during the next turn.
     machine
         .at(0, 450, Switch(OTHER, ANOTHER, Preempted))
         .at(0, 900, Switch(ANOTHER, IDLE, Sleeps));
@@ -110,7 +111,7 @@ fn what_interrupts_is_not_what_runs() {
         .at(0, 400, Nmi(7))
         .stolen(0, 100)
         .at(0, 1_000, Switch(1, IDLE, Sleeps))
-        // Nobody of the family is here, so an interrupt takes nothing from it.
+        // No thread of the family runs here, so an interrupt takes nothing from the family.
         .at(0, 1_100, IrqEntry(3))
         .at(0, 1_200, IrqExit(3));
     let books = machine.books(1);
@@ -119,15 +120,15 @@ fn what_interrupts_is_not_what_runs() {
     assert_eq!(books.ran_ns, 900 - 80 - 40 - 7 - 130);
 }
 
-/// An interrupt, then a soft interrupt, and then the task that the soft interrupt woke take the CPU
-/// from a thread.
+/// An interrupt takes the CPU from a thread, then a softirq, and then the task that the softirq
+/// woke.
 #[test]
 fn what_is_taken_behind_one_another_is_one_piece() {
     let machine = HarnessMachine::new();
     machine
         .at(0, 100, Wakes(1, false))
         .at(0, 100, Switch(IDLE, 1, Sleeps))
-        // A separate piece: the thread runs for more than 5 us after this interrupt.
+        // This interrupt is a separate piece, because the thread runs for more than 5 us after it.
         .at(0, 10_000, IrqEntry(3))
         .at(0, 30_000, IrqExit(3))
         .at(0, 60_000, IrqEntry(3))
@@ -139,7 +140,8 @@ fn what_is_taken_behind_one_another_is_one_piece() {
         .at(0, 101_000, IrqEntry(3))
         .at(0, 106_000, IrqExit(3))
         .at(0, 200_000, Switch(1, IDLE, Sleeps));
-    // 10, 9, 18 and 5 us, without the thread's own runs in between.
+    // The lengths are 10, 9, 18 and 5 us. The thread's own running time between them is not
+    // included.
     assert_eq!(machine.cpu(0).longest_piece, 42_000);
 }
 
@@ -192,7 +194,8 @@ fn a_departure_that_was_missed_is_unknown_and_blames_nobody() {
     machine
         .at(0, 100, Wakes(1, false))
         .at(0, 100, Switch(IDLE, 1, Sleeps))
-        // It leaves unseen, for OTHER, and waits. Another thread of the family waits too.
+        // Thread 1 leaves the CPU to `OTHER` without an event, and waits. Another thread of the
+        // family waits too.
         .at(0, 300, Wakes(2, false))
         .at(0, 900, Switch(OTHER, 1, Sleeps))
         .at(0, 1_000, Switch(1, 2, Sleeps));
@@ -210,13 +213,13 @@ fn an_arrival_that_was_missed_is_unknown_since_the_last_turn() {
         .at(0, 50, Switch(IDLE, OTHER, Preempted))
         .at(0, 100, Wakes(1, false))
         .at(0, 400, Switch(OTHER, ANOTHER, Preempted))
-        // 1 comes unseen, and leaves.
+        // Thread 1 comes to the CPU without an event, and leaves.
         .at(0, 900, Switch(1, IDLE, Sleeps));
     let books = machine.books(1);
     assert_eq!((books.waited_ns, books.unseen_ns), (300, 500));
     assert_eq!(machine.blamed(), BTreeMap::from([(OTHER, 300)]));
     assert_eq!(machine.waits().unnamed_ns, 0);
-    // The known part of that wait counts as a wait.
+    // The known part of this wait counts as a wait.
     let longest = machine.cpu(0).longest[0];
     assert_eq!((longest.ns, longest.until), (300, 400));
     machine
@@ -231,7 +234,7 @@ fn a_wake_up_after_a_missed_departure_begins_a_wait() {
     machine
         .at(0, 100, Wakes(1, false))
         .at(0, 100, Switch(IDLE, 1, Sleeps))
-        // It is woken although it runs: nothing happens.
+        // A wake-up of a thread that runs has no effect.
         .at(0, 150, Wakes(1, true))
         .at(1, 500, Wakes(1, false))
         .at(1, 600, Switch(IDLE, 1, Sleeps));
@@ -242,7 +245,8 @@ fn a_wake_up_after_a_missed_departure_begins_a_wait() {
 #[test]
 fn whose_fork_was_missed_is_none_of_the_family() {
     let machine = HarnessMachine::new();
-    // 1 creates 1000, and no event shows it. So 1000 is one of the others, and nothing breaks.
+    // Thread 1 creates thread 1000, and no event shows this. Thread 1000 thus counts as a task
+    // outside the family.
     machine
         .at(0, 100, Wakes(1, false))
         .at(0, 100, Switch(IDLE, 1, Sleeps))
@@ -251,8 +255,8 @@ fn whose_fork_was_missed_is_none_of_the_family() {
     assert_eq!(machine.blamed(), BTreeMap::from([(OTHER, 100)]));
 }
 
-/// A hypervisor may take the CPU of the lock's holder. Each event is then counted, the lock stays
-/// with its holder, and no wait is lost.
+/// A hypervisor may take the CPU from the holder of the lock. In this case each event is counted,
+/// the holder keeps the lock, and no wait is lost.
 #[test]
 fn a_lock_that_cannot_be_had_is_counted_and_stays_whose_it_is() {
     let machine = HarnessMachine::new();
@@ -266,6 +270,6 @@ fn a_lock_that_cannot_be_had_is_counted_and_stays_whose_it_is() {
     assert_eq!(machine.books(1).waited_ns, 300);
     machine.locked(0, false).at(0, 500, Switch(1, IDLE, Sleeps));
     assert_eq!((contended(), machine.cpu(0).lock), (2, 0));
-    // No waiting thread is left for which the next task on the CPU would be blamed.
+    // No waiting thread is left, so the next task on the CPU is not blamed.
     assert_eq!(machine.cpu(0).waiting, 0);
 }

@@ -1,4 +1,4 @@
-//! The handlers by BPF_PROG_RUN: every time, and the steal clock, come from the test.
+//! Runs the handlers by BPF_PROG_RUN. All times and the steal clock come from the tests.
 
 mod any_life;
 mod harness;

@@ -1,4 +1,5 @@
-//! Compares random lives of a few CPUs, vCPUs and tasks with who had which CPU when.
+//! Compares the handlers' counts for random lives of a few CPUs, vCPUs and tasks with the true
+//! history of each CPU.
 
 use std::cell::Cell;
 
@@ -13,9 +14,9 @@ use crate::gate::state::VcpuThreadState;
 use crate::gate::{GateVcpuId, VcpuBooks};
 
 const CPUS: usize = 3;
-/// Number of turns of one wait on one CPU that are reported: GATE_TURNS.
+/// Largest number of turns that a CPU keeps for one wait: GATE_TURNS of `bpf/gate.h`.
 const TURNS: usize = 16;
-/// GATE_CULPRITS.
+/// Number of culprits that a vCPU keeps: GATE_CULPRITS of `bpf/gate.h`.
 const CULPRITS: usize = 8;
 const SLEEPS: [VcpuThreadState; 4] = [
     VcpuThreadState::Halted,
@@ -24,39 +25,39 @@ const SLEEPS: [VcpuThreadState; 4] = [
     VcpuThreadState::Asleep,
 ];
 
-/// A part of a vCPU's life in one state.
+/// Time in which a vCPU was in one state.
 #[derive(Debug, Clone, Copy)]
 struct Stretch {
     state: VcpuThreadState,
     begin: u64,
     end: u64,
-    /// The CPU for which it waits.
+    /// CPU for which the vCPU waits.
     cpu: usize,
     throttled: bool,
-    /// Whether it left the CPU for which it waits.
+    /// Whether the vCPU was preempted on the CPU for which it waits.
     preempted: bool,
-    /// Whether it is the last part of a wait.
+    /// Whether the wait ends with this time.
     is_last: bool,
 }
 
-/// A task that had a CPU, as a culprit: its name, and its id if it is a vCPU. Another vCPU may have
-/// its place.
+/// A task that had a CPU: the name, and the id if the task is a vCPU. The id is needed because
+/// another vCPU may use the slot later.
 type Had = (String, Option<GateVcpuId>);
 
 #[derive(Debug, Default)]
 struct Life {
     events: Vec<Happens>,
-    /// For each CPU: who had it until when.
+    /// Tasks that had each CPU, each with the end of its turn in ns.
     turns: [Vec<(Who, Had, u64)>; CPUS],
-    /// For each place: its vCPUs, one after the other.
+    /// States of the vCPUs in each slot. A slot may have had several vCPUs, one after the other.
     vcpus: Vec<Vec<Vec<Stretch>>>,
-    /// Ids of these vCPUs.
+    /// Ids of the vCPUs in `vcpus`.
     ids: Vec<Vec<u32>>,
-    /// vCPUs whose places others got, in this order.
+    /// vCPUs whose slots other vCPUs got, ordered by time.
     gone: Vec<(u32, usize)>,
 }
 
-/// The state of a vCPU while the life is made.
+/// State of a vCPU while the life is created.
 #[derive(Debug, Clone, Copy)]
 struct Doing {
     state: VcpuThreadState,
@@ -66,7 +67,7 @@ struct Doing {
     preempted: bool,
 }
 
-/// Makes a life. Each step has a few numbers, from which all choices follow.
+/// Creates a life. The numbers of each step determine all choices.
 fn life(steps: &[[u16; 4]], names: u8) -> Life {
     let mut life = Life {
         vcpus: vec![vec![Vec::new()]; VCPUS as usize + 1],
@@ -112,7 +113,7 @@ fn life(steps: &[[u16; 4]], names: u8) -> Life {
             _ => (who.name(), None),
         };
         match (what % 4, at.map(|at| (at.state, at.cpu))) {
-            // It has ended, and another vCPU gets its place.
+            // The vCPU has ended, and another vCPU gets its slot.
             (_, Some((VcpuThreadState::Ended, _))) => {
                 last_id += 1;
                 ids[place as usize] = last_id;
@@ -135,7 +136,7 @@ fn life(steps: &[[u16; 4]], names: u8) -> Life {
                     has_cpu: false,
                 });
             }
-            // It is moved.
+            // The vCPU is moved to another CPU.
             (0, Some((VcpuThreadState::Waiting, from))) => {
                 let to = (from + 1) % CPUS;
                 let throttled = at.is_some_and(|at| at.throttled);
@@ -147,10 +148,10 @@ fn life(steps: &[[u16; 4]], names: u8) -> Life {
                     to: to as u32,
                     runs: has[from],
                 });
-                // Like the gate: a turn ends here, and the same task begins another one.
+                // As in the gate, a turn ends at a move, and the same task begins another turn.
                 life.turns[from].push((has[from], had(has[from]), now));
             }
-            // It is woken, or begins to exist.
+            // The vCPU is woken, or begins to exist.
             (1 | 0, state)
                 if !matches!(
                     state,
@@ -209,7 +210,7 @@ fn life(steps: &[[u16; 4]], names: u8) -> Life {
     life
 }
 
-/// Expected counts of a vCPU's waiting.
+/// Expected parts of a vCPU's waiting time, in ns.
 #[derive(Debug, Default)]
 struct Truth {
     idle: u64,
@@ -217,7 +218,7 @@ struct Truth {
     unsure: u64,
     named: Vec<(Had, u64)>,
     lengths: Vec<u64>,
-    /// Whether no wait holds more turns than the gate keeps.
+    /// Whether no wait has more turns than the gate keeps.
     is_short: bool,
 }
 
@@ -242,15 +243,15 @@ fn truth(life: &Life, place: u32, stretches: &[Stretch]) -> Truth {
             let end = (*until).min(stretch.end);
             let came = from;
             from = *until;
-            // Turns without any length take room like others.
+            // A turn of length 0 takes room like any other turn.
             if *until > stretch.begin && begin <= stretch.end {
                 count += 1;
             }
             if end <= begin {
                 continue;
             }
-            // No other task runs before a waiting real-time task, unless the limit of real-time
-            // tasks lets it in.
+            // No other task runs while a real-time task waits, except a task that the limit of
+            // real-time tasks lets in.
             let came_meanwhile = came > stretch.begin || stretch.preempted;
             let let_in = came_meanwhile && Who::Vcpu(place).is_urgent() && who.is_ordinary();
             match (who, stretch.throttled || let_in) {
@@ -290,7 +291,7 @@ fn hold(books: &VcpuBooks, life: &Life, place: u32, stretches: &[Stretch]) {
         let up_to = truth.lengths.iter().filter(|length| **length <= bound);
         assert_eq!(books.waits.up_to(bound), up_to.count() as u64, "{bound}");
     }
-    // Nobody is blamed for more time than it had.
+    // No task is blamed for more time than it had the CPU.
     for (name, ns) in named(books) {
         let had = truth.named.iter().find(|(known, _)| *known == name);
         assert!(
@@ -299,8 +300,8 @@ fn hold(books: &VcpuBooks, life: &Life, place: u32, stretches: &[Stretch]) {
         );
     }
     assert!(books.idle_ns <= truth.idle && books.throttled_ns <= truth.throttled);
-    // If a wait holds too many turns, nobody is blamed for time in which a quota may have kept the
-    // vCPU out, or the limit of real-time tasks may have let others in.
+    // If a wait has too many turns, no task is blamed for time in two cases. A quota may have kept
+    // the vCPU from running, or the limit of real-time tasks may have let other tasks in.
     let is_urgent = Who::Vcpu(place).is_urgent();
     assert!(!is_urgent || books.unnamed_ns == 0 || truth.named.len() > CULPRITS);
     assert!(is_urgent || books.unsure_ns + books.throttled_ns <= truth.unsure + truth.throttled);
@@ -317,7 +318,7 @@ fn hold(books: &VcpuBooks, life: &Life, place: u32, stretches: &[Stretch]) {
     }
 }
 
-/// Returns whether this task had the CPU all that time.
+/// Returns whether this task had the CPU during the whole time.
 fn had(life: &Life, cpu: u32, who: &str, from: u64, until: u64) -> bool {
     let (mut at, mut begin) = (from, 0);
     for (_, (had, _), end) in &life.turns[cpu as usize] {
@@ -332,8 +333,8 @@ fn had(life: &Life, cpu: u32, who: &str, from: u64, until: u64) -> bool {
     at >= until
 }
 
-/// Checks that all reported pieces of this vCPU are true, and that each one that is long enough is
-/// reported once.
+/// Checks that all reported pieces of this vCPU are true. Also checks that each piece that is long
+/// enough is reported exactly once.
 fn hold_pieces(kept: &LostPieces, life: &Life, place: u32, number: usize) {
     let (pieces, whole_from) = (&kept.pieces, kept.whole_from_mono_ns);
     let vcpu = id(life.ids[place as usize][number]);
@@ -350,9 +351,9 @@ fn hold_pieces(kept: &LostPieces, life: &Life, place: u32, number: usize) {
                 assert!(had(life, piece.cpu, &runner.name, from, until), "{piece:?}");
             }
             (PieceKind::Idle | PieceKind::Throttled, None) => assert!(idles(), "{piece:?}"),
-            // One or more turns that are too short to be reported.
+            // The task is unknown, so all turns in this piece must be too short to be reported.
             (PieceKind::Unknown, None) => assert!(
-                // Reported turns may be overwritten.
+                // Reported turns may have been overwritten.
                 whole_from > 0
                     || life.turns[piece.cpu as usize]
                         .windows(2)
@@ -368,7 +369,7 @@ fn hold_pieces(kept: &LostPieces, life: &Life, place: u32, number: usize) {
     let mut waited = 0;
     for stretch in &life.vcpus[place as usize][number] {
         let length = stretch.end - stretch.begin;
-        // Earlier pieces may be kept or not.
+        // Pieces before this instant may have been overwritten.
         if whole_from > 0 && stretch.begin <= whole_from {
             if stretch.state == VcpuThreadState::Waiting {
                 waited = if stretch.is_last { 0 } else { waited + length };

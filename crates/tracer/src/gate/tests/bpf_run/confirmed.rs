@@ -1,4 +1,5 @@
-//! Exported times never fall and never exceed the truth, whichever events the gate misses.
+//! Tests that exported times never decrease and never exceed the true times, whichever events the
+//! gate misses.
 
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -16,8 +17,9 @@ const SLEEPS: [VcpuThreadState; 4] = [
 const PLACE: u32 = 1;
 const VCPU: Who = Who::Vcpu(PLACE);
 
-/// Next event of the only vCPU: whether a walk comes before the event, whether the gate misses the
-/// event, a number that selects the event, and the time since the previous event.
+/// One step in the life of the only vCPU. It consists of: whether a walk comes before the event,
+/// whether the gate misses the event, a number that selects the event, and the time in ns since the
+/// previous event.
 type Step = (bool, bool, u8, u64);
 
 fn step(most_missed: u8) -> impl Strategy<Value = Step> {
@@ -58,14 +60,14 @@ fn next(state: VcpuThreadState, way: u8, now: u64) -> (VcpuThreadState, Happens)
     }
 }
 
-/// Returns the exported time in each state, without a current wait.
+/// Returns the exported time in ns in each state. A current wait is not included.
 fn exported(books: &VcpuBooks, now: u64) -> [u64; 8] {
     VcpuThreadState::ALL.map(|state| books.spent_until_ns(state, now))
 }
 
-/// Runs a life. Asserts after each walk that no exported time fell, and that neither the sum of the
-/// exported times nor the running time exceeds the truth. Returns the true and the exported time in
-/// each state at the end.
+/// Runs the steps. Asserts after each walk that no exported time decreased. Also asserts that the
+/// sum of the exported times and the running time do not exceed the true times. Returns the true
+/// and the exported time in each state at the end.
 fn live(handlers: &Handlers, steps: &[Step]) -> ([u64; 8], [u64; 8]) {
     const FIRST: u64 = 1_000;
     let mut now = FIRST;
@@ -139,7 +141,7 @@ proptest! {
         HANDLERS.with(|handlers| live(handlers, &steps));
     }
 
-    /// Each walk makes all time until then final, except a current wait.
+    /// Each walk makes all time before it final, except for a current wait.
     #[test]
     fn each_walk_exports_the_time_of_the_current_state(steps in vec(step(0), 1..60)) {
         thread_local!(static HANDLERS: Handlers = Handlers::new(PIECES));
@@ -153,7 +155,7 @@ proptest! {
     }
 }
 
-/// On some kernels, no departure of one process's threads fires an event.
+/// On some kernels, no event fires when the threads of certain processes leave a CPU.
 #[test]
 fn a_missed_departure_takes_no_exported_time_back() {
     const S: u64 = 1_000_000_000;

@@ -1,4 +1,4 @@
-//! Runs the handlers by BPF_PROG_RUN over a stream of events, and reads their counts.
+//! Runs the handlers by BPF_PROG_RUN on a stream of events, and reads their counts.
 
 use std::cell::RefCell;
 use std::os::fd::AsFd;
@@ -15,29 +15,30 @@ use crate::plain::{self, Plain};
 
 static OBJECT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/gate_test.bpf.o"));
 
-/// Number of places of vCPUs, from 1 on.
+/// Number of slots for vCPUs. Slot numbers begin at 1.
 pub(super) const VCPUS: u32 = 7;
 /// Shortest length of waits that are reported, in ns.
 pub(super) const TOLD_FROM_NS: u64 = 500;
-/// More pieces than any life has.
+/// Number of pieces that each CPU keeps. No test has more pieces.
 pub(super) const PIECES: u32 = 4096;
 /// Number of events in one run: ROOM of `bpf/gate_test.bpf.c`.
 const ROOM: usize = 64;
 
-/// Number of words of `struct happened` there.
+/// Number of words of `struct happened` in `bpf/gate_test.bpf.c`.
 const WORDS: usize = 18;
 
-/// The task that has a CPU, or comes to one.
+/// A task that has a CPU or gets it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Who {
     Idle,
-    /// A task with this letter as its name. A capital letter is real-time.
+    /// A task with this letter as its name. If it is a capital letter, the task is a real-time
+    /// task.
     Task(u8),
-    /// A vCPU, by its place. An even place is real-time.
+    /// The vCPU in this slot. If the slot number is even, the vCPU is a real-time task.
     Vcpu(u32),
-    /// A task with the name of the vCPU at this place.
+    /// A task with the same name as the vCPU in this slot.
     Namesake(u32),
-    /// Unknown.
+    /// A task that no event showed.
     Unseen,
 }
 
@@ -91,25 +92,25 @@ impl Who {
 /// One event. Times are in ns.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Happens {
-    /// `next` has the CPU after `prev`. A vCPU that leaves is then in `state`.
+    /// `prev` leaves the CPU, and `next` gets it. If `prev` is a vCPU, its new state is `state`.
     Switch {
         cpu: u32,
         now: u64,
         prev: Who,
         state: VcpuThreadState,
         throttled: bool,
-        /// How long the groups of the tasks that leave and come have been throttled so far.
+        /// Total time in ns for which the groups of `prev` and `next` have been throttled so far.
         throttles: u64,
         next: Who,
     },
-    /// The vCPU waits for this CPU.
+    /// The vCPU is woken, and waits for this CPU.
     Wakes {
         cpu: u32,
         now: u64,
         vcpu: u32,
         throttled: bool,
     },
-    /// The vCPU waits for `to` instead of `cpu`, on which `runs` is.
+    /// The waiting vCPU moves from `cpu` to `to`. `runs` has `cpu`.
     Moves {
         cpu: u32,
         now: u64,
@@ -117,7 +118,7 @@ pub(super) enum Happens {
         to: u32,
         runs: Who,
     },
-    /// The vCPU is found in this process, and gets this id.
+    /// A walk finds the vCPU in this process for the first time. The vCPU gets this id.
     Begins {
         now: u64,
         vcpu: u32,
@@ -125,7 +126,7 @@ pub(super) enum Happens {
         id: u32,
         has_cpu: bool,
     },
-    /// A walk finds the vCPU. `is_ready`: the vCPU has a CPU, or is on a run queue.
+    /// A walk finds the vCPU again. `is_ready`: whether the vCPU has a CPU or is on a run queue.
     Confirms {
         now: u64,
         vcpu: u32,
@@ -137,8 +138,8 @@ pub(super) enum Happens {
 }
 
 impl Happens {
-    /// Returns the words of `struct happened` of `bpf/gate_test.bpf.c`, or `None` if the handlers
-    /// get no event. `left` counts how often the thread at each place has left a CPU.
+    /// Returns the words of `struct happened` of `bpf/gate_test.bpf.c`; `None` if no event fires.
+    /// `left` has the number of times that the thread in each slot has left a CPU.
     fn sent(self, left: &mut [u64]) -> Option<[u64; WORDS]> {
         if let Happens::Switch {
             prev: Who::Vcpu(vcpu),
@@ -155,7 +156,8 @@ impl Happens {
         Some(words)
     }
 
-    /// Returns the words of [`Happens::sent`], with places instead of the counts of departures.
+    /// Returns the words of [`Happens::sent`], with slot numbers in place of the numbers of
+    /// departures.
     fn words(self) -> Option<[u64; WORDS]> {
         let vcpu = |place| Who::Vcpu(place).place();
         let urgent = |who: Who| u64::from(who.is_urgent());
@@ -283,7 +285,7 @@ impl Happens {
     }
 }
 
-/// A stream in the layout of the program.
+/// A stream of events in the layout that the test program expects.
 #[derive(Clone, Copy)]
 struct Sent([u64; 1 + ROOM * WORDS]);
 
@@ -294,12 +296,12 @@ pub(super) struct Handlers {
     object: Object,
     /// Number of pieces that each CPU keeps.
     room: u32,
-    /// How often the thread at each place has left a CPU.
+    /// Number of times that the thread in each slot has left a CPU.
     left: RefCell<Vec<u64>>,
 }
 
 impl Handlers {
-    /// Creates handlers with room for `room` pieces on each CPU.
+    /// Creates handlers. Each CPU keeps `room` pieces.
     pub(super) fn new(room: u32) -> Handlers {
         let mut open = ObjectBuilder::default().open_memory(OBJECT).unwrap();
         for mut map in open.maps_mut() {
@@ -321,7 +323,7 @@ impl Handlers {
         handlers
     }
 
-    /// Forgets everything. A vCPU's id is its place until it begins.
+    /// Clears all state. Afterwards the id of each vCPU is its slot number until `Begins`.
     pub(super) fn reset(&self) {
         self.left.replace(vec![0; VCPUS as usize + 1]);
         for place in 0..=VCPUS {
@@ -337,7 +339,8 @@ impl Handlers {
         }
     }
 
-    /// Runs the events. Returns the times of each vCPU whose place another one gets, in this order.
+    /// Runs the events. Returns the times of each vCPU whose slot another vCPU gets, ordered by
+    /// time.
     pub(super) fn happen(&self, events: &[Happens]) -> Vec<VcpuBooks> {
         let mut ended = Vec::new();
         for stretch in events.chunk_by(|_, next| !matches!(next, Happens::Begins { .. })) {
@@ -350,7 +353,7 @@ impl Handlers {
         ended
     }
 
-    /// Frees a place, like the gate does.
+    /// Frees a slot in the same way as the gate.
     fn free(&self, place: u32) {
         let nothing = WireVcpu::default();
         self.object
@@ -358,7 +361,7 @@ impl Handlers {
             .unwrap();
     }
 
-    /// Ends all states, like the gate in a pause that began at `paused_ns`.
+    /// Makes all states unknown in the same way as the gate, for a pause that began at `paused_ns`.
     pub(super) fn forget(&self, paused_ns: u64) {
         for place in 1..=VCPUS {
             let mut wire: WireVcpu = self.object.value("gate_vcpus", place).unwrap().unwrap();
@@ -398,7 +401,7 @@ impl Handlers {
         VcpuBooks::read(&wire)
     }
 
-    /// Returns the reported pieces, as far as there was room.
+    /// Returns the reported pieces that were not overwritten.
     pub(super) fn pieces(&self) -> LostPieces {
         let cpus = VCPUS as usize + 1;
         let pieces = MappedArray::map(
@@ -420,7 +423,7 @@ impl Handlers {
     }
 }
 
-/// Returns the names and times of the culprits, by name.
+/// Returns the culprits' names and times in ns, ordered by name.
 pub(super) fn named(books: &VcpuBooks) -> Vec<(String, u64)> {
     let mut named: Vec<_> = books
         .culprits

@@ -1,4 +1,4 @@
-//! Lives that a reader can follow.
+//! Event streams that are short enough to be checked by reading.
 
 use super::harness::{Handlers, Happens, PIECES, Who, id, named};
 use crate::gate::piece_kind::PieceKind;
@@ -84,7 +84,7 @@ fn where_the_cpu_idles_nobody_is_blamed_and_a_throttle_is_one_only_if_it_was_see
                 assert_eq!(parts, (30, 0, 0));
                 assert_eq!(named(&books), [("a".to_owned(), 5)]);
             }
-            // It is unknown whether it could have run when `a` did.
+            // It is unknown whether the vCPU could have run while `a` ran.
             true => {
                 assert_eq!(parts, (0, 30, 5));
                 assert!(books.culprits.is_empty());
@@ -98,14 +98,14 @@ fn events_that_were_missed_are_time_that_nobody_saw() {
     let handlers = Handlers::new(PIECES);
     handlers.happen(&[
         switch(100, A, VcpuThreadState::Unseen, VCPU),
-        // It left unseen.
+        // The vCPU left the CPU without an event.
         switch(200, A, VcpuThreadState::Unseen, VCPU),
         switch(230, VCPU, VcpuThreadState::Halted, Who::Idle),
-        // It was woken and came unseen.
+        // The vCPU was woken and came to the CPU without events.
         switch(300, VCPU, VcpuThreadState::Waiting, A),
-        // It came unseen.
+        // The vCPU came to the CPU without an event.
         switch(400, VCPU, VcpuThreadState::Halted, A),
-        // It was woken unseen, so it is unknown since when it could have run.
+        // The vCPU was woken without an event, so it is unknown since when it could have run.
         switch(460, A, VcpuThreadState::Unseen, VCPU),
         switch(470, VCPU, VcpuThreadState::Ended, A),
     ]);
@@ -125,7 +125,7 @@ fn whoever_has_no_room_among_the_names_is_in_the_rest() {
         switch(0, A, VcpuThreadState::Unseen, VCPU),
         switch(10, VCPU, VcpuThreadState::Waiting, Who::Task(b'a')),
     ];
-    // Tasks a to l have 1 to 12 us.
+    // Task `a` has the CPU for 1 us, task `b` for 2 us, and so on up to task `l`.
     let mut now = 10;
     for (letter, us) in (b'a'..=b'l').zip(1..) {
         now += us * 1000;
@@ -143,7 +143,7 @@ fn whoever_has_no_room_among_the_names_is_in_the_rest() {
     handlers.happen(&events);
     let books = handlers.books(1);
     assert!(books.balance(), "{books:?}");
-    // The latest are counted first. All that were too short lost their names.
+    // Recent time has more weight. Tasks with too little time lost their names.
     let kept: Vec<String> = named(&books).into_iter().map(|(name, _)| name).collect();
     assert_eq!(kept.len(), 8);
     assert!(kept.contains(&"l".to_owned()), "{kept:?}");
@@ -153,7 +153,8 @@ fn whoever_has_no_room_among_the_names_is_in_the_rest() {
 #[test]
 fn whoever_comes_late_and_in_turns_with_others_has_a_name_before_those_who_had_most_long_ago() {
     let handlers = Handlers::new(PIECES);
-    // Tasks a to h have 8 s to 1 s, once.
+    // Task `a` has the CPU for 8 s, task `b` for 7 s, and so on down to task `h`. Each of them has
+    // it once.
     let second = 1_000_000_000;
     let mut events = vec![
         switch(0, A, VcpuThreadState::Unseen, VCPU),
@@ -173,7 +174,8 @@ fn whoever_comes_late_and_in_turns_with_others_has_a_name_before_those_who_had_m
             next,
         ));
     }
-    // An hour later i and j begin to take the CPU from the vCPU, 1 ms each, with one wait for each.
+    // One hour later, `i` and `j` begin to take the CPU from the vCPU, in turns of 1 ms. Each turn
+    // is a separate wait.
     now += 3600 * second;
     for letter in [b'i', b'j'].into_iter().cycle().take(20) {
         events.push(switch(
@@ -197,14 +199,15 @@ fn whoever_comes_late_and_in_turns_with_others_has_a_name_before_those_who_had_m
     let all = Some(10 * 1_000_000);
     assert_eq!(had("i").map(|(_, ns)| ns), all);
     assert_eq!(had("j").map(|(_, ns)| ns), all);
-    // Two of the eight lost their places, and are in the rest.
+    // Two of the eight named tasks lost their names, and their time moved to the rest.
     assert_eq!(books.unnamed_ns, (1 + 2) * second);
 }
 
 #[test]
 fn two_that_come_in_turns_where_one_place_is_left_both_get_one() {
     let handlers = Handlers::new(PIECES);
-    // Tasks a to h have 1 ms each within one second. Then i and j have 0.1 ms each, in turns.
+    // Tasks `a` to `h` have 1 ms each within one second. Then `i` and `j` have 0.1 ms each, in
+    // turns.
     let mut events = vec![switch(0, A, VcpuThreadState::Unseen, VCPU)];
     let mut now = 10;
     let lengths = (b'a'..=b'h').map(|letter| (letter, 1_000_000));
@@ -229,7 +232,8 @@ fn two_that_come_in_turns_where_one_place_is_left_both_get_one() {
     assert!(books.balance(), "{books:?}");
     for who in ["i", "j"] {
         let had = named(&books).into_iter().find(|(name, _)| name == who);
-        // Each takes the place of one of the eight at once, and no longer the place of the other.
+        // Each of the two replaces one of the eight tasks at once, and then no longer replaces the
+        // other.
         assert_eq!(had.map(|(_, ns)| ns), Some(5_000_000), "{who}");
     }
 }
@@ -243,7 +247,7 @@ fn a_quota_that_ran_out_meanwhile_lets_nobody_be_blamed() {
         prev: A,
         state: VcpuThreadState::Unseen,
         throttled: false,
-        // Its group was throttled while it waited, and no longer is.
+        // The vCPU's group was throttled during the wait, and is not throttled any more.
         throttles: 1,
         next: VCPU,
     };
@@ -270,12 +274,13 @@ fn a_wait_that_was_moved_unseen_is_nobodys() {
         switch(100, A, VcpuThreadState::Unseen, VCPU),
         switch(now, VCPU, VcpuThreadState::Waiting, A),
     ];
-    // More turns than are kept, each long enough to be stored when it is overwritten.
+    // More turns than the CPU keeps. Each turn is long enough to be reported when it is
+    // overwritten.
     for (prev, next) in [(A, B), (B, A)].into_iter().cycle().take(40) {
         now += 30_000;
         events.push(switch(now, prev, VcpuThreadState::Unseen, next));
     }
-    // It comes on another CPU, and its move was not seen.
+    // The vCPU comes to another CPU, and no event showed the move.
     events.push(Happens::Switch {
         cpu: 1,
         now,
@@ -397,7 +402,7 @@ fn whoever_gets_a_place_has_nothing_of_who_had_it_and_is_another_culprit() {
         &waits_for_it(250),
     ];
     let ended = handlers.happen(&events.concat());
-    // It had its first 60 ns unseen, then 10 ns.
+    // The earlier vCPU was unseen for 60 ns, and then ran for 10 ns.
     assert_eq!(ended[1].spent_ns(VcpuThreadState::Running), 10);
     let last = handlers.books(2);
     assert_eq!((last.first_mono_ns, last.since_mono_ns), (200, 260));
@@ -414,13 +419,13 @@ fn whoever_the_limit_of_real_time_tasks_lets_in_is_not_blamed() {
     let handlers = Handlers::new(PIECES);
     handlers.happen(&[
         switch(100, A, VcpuThreadState::Unseen, URGENT),
-        // The limit of real-time tasks is reached.
+        // Real-time tasks reach their limit.
         switch(150, URGENT, VcpuThreadState::Waiting, A),
         switch(160, A, VcpuThreadState::Unseen, Who::Idle),
         switch(180, Who::Idle, VcpuThreadState::Unseen, RT),
         switch(220, RT, VcpuThreadState::Unseen, URGENT),
         switch(230, URGENT, VcpuThreadState::Halted, B),
-        // B holds a spin lock of the kernel meanwhile, and is blamed.
+        // `B` gets the CPU because of a spin lock of the kernel, and is blamed.
         Happens::Wakes {
             cpu: 0,
             now: 240,
@@ -462,7 +467,7 @@ fn a_pause_is_unseen_from_its_begin_to_the_next_event() {
         other => other,
     };
     handlers.happen(&[
-        // One vCPU runs, one waits, one sleeps.
+        // One vCPU runs, one vCPU waits, and one vCPU sleeps.
         switch(100, A, VcpuThreadState::Unseen, VCPU),
         on(1, switch(100, A, VcpuThreadState::Unseen, OTHER)),
         on(1, switch(150, OTHER, VcpuThreadState::Waiting, A)),
@@ -490,7 +495,7 @@ fn a_pause_is_unseen_from_its_begin_to_the_next_event() {
     assert_eq!(spent(1), [100, 0, 800]);
     assert_eq!(spent(2), [50 + 40, 0, 850]);
     assert_eq!(spent(3), [30, 70, 800]);
-    // The wait that was in progress has no culprit. The wait after it has one.
+    // The wait that was in progress has no culprit. The next wait has a culprit.
     assert_eq!(handlers.books(2).waits.count(), 1);
     assert_eq!(handlers.books(2).unsure_ns, 10);
     assert_eq!(handlers.waiting().iter().sum::<u32>(), 0);
