@@ -92,17 +92,26 @@ impl ClockEpochs {
     /// Returns CLOCK_MONOTONIC in nanoseconds at this TSC reading; `None` also if two epochs have
     /// this reading, or if the TSC may have shown this reading twice.
     pub(super) fn mono_ns(&self, tsc: u64) -> Option<u64> {
-        let mut twice = self.shown_twice.iter();
-        if twice.any(|readings| readings.contains(&tsc)) {
-            return None;
-        }
-        let holds = |(first_tsc, last_tsc)| first_tsc <= tsc && tsc <= last_tsc;
-        let mut epochs = self
-            .epochs
-            .iter()
-            .filter(|epoch| epoch.span_tsc().is_some_and(holds));
+        let mut epochs = self.epochs_at(tsc);
         let epoch = epochs.next()?;
-        epochs.next().is_none().then(|| epoch.mono_ns(tsc))
+        (!self.shows_twice(tsc)).then(|| epoch.mono_ns(tsc))
+    }
+
+    /// Whether the TSC may have shown this reading twice.
+    pub(super) fn shows_twice(&self, tsc: u64) -> bool {
+        let mut twice = self.shown_twice.iter();
+        twice.any(|readings| readings.contains(&tsc)) || self.epochs_at(tsc).nth(1).is_some()
+    }
+
+    /// Whether one of the clocks jumped.
+    pub(super) fn has_jumped(&self) -> bool {
+        self.epochs.len() > 1
+    }
+
+    fn epochs_at(&self, tsc: u64) -> impl Iterator<Item = &ClockMap> {
+        let holds = move |(first_tsc, last_tsc)| first_tsc <= tsc && tsc <= last_tsc;
+        let epochs = self.epochs.iter();
+        epochs.filter(move |epoch| epoch.span_tsc().is_some_and(holds))
     }
 
     /// Returns the error bound of a conversion between the clocks, in nanoseconds. It includes

@@ -29,11 +29,22 @@ pub(super) struct Overlap {
 }
 
 impl Crossing<'_> {
-    /// Returns the guest's counter at this time of the host's CLOCK_MONOTONIC.
+    /// Returns the guest's counter at this time of the host's CLOCK_MONOTONIC. Returns `None` also
+    /// if the counter showed this reading twice.
     pub(super) fn guest_tsc(&self, host_mono_ns: u64) -> Option<(Line, u64)> {
         let (epoch, tsc) = self.host.tsc(host_mono_ns)?;
         let (clock, in_force) = self.clock.at(host_mono_ns)?;
-        Some((Line { epoch, clock }, in_force.guest_tsc(tsc)?))
+        let guest_tsc = in_force.guest_tsc(tsc)?;
+        self.is_shown_once(guest_tsc)
+            .then_some((Line { epoch, clock }, guest_tsc))
+    }
+
+    /// Returns whether a reading of the guest's counter has one place in time, as far as both
+    /// recordings show. One clock over one epoch of the host only goes forward.
+    fn is_shown_once(&self, guest_tsc: u64) -> bool {
+        let goes_on = !self.clock.has_changed() && !self.host.has_jumped();
+        !self.guest.shows_twice(guest_tsc)
+            && (goes_on || self.host_instants(guest_tsc).nth(1).is_none())
     }
 
     /// Returns the guest's CLOCK_MONOTONIC at this time of the host's, both in nanoseconds.
@@ -42,14 +53,23 @@ impl Crossing<'_> {
         self.guest.mono_ns(guest_tsc)
     }
 
-    /// Returns the host's CLOCK_MONOTONIC in nanoseconds at this reading of the guest's counter; if
-    /// there are several such times, the last one.
+    /// Returns the host's CLOCK_MONOTONIC in nanoseconds at this reading of the guest's counter.
+    /// Returns `None` also if the counter showed this reading twice.
     pub(super) fn host_mono_ns(&self, guest_tsc: u64) -> Option<(Line, u64)> {
-        self.clock.iter().rev().find_map(|(clock, held)| {
-            let tsc = host_tsc(&held.clock, guest_tsc)?;
-            let mut epochs = self.host.iter().rev();
-            epochs.find_map(|(epoch, map, (first_ns, last_ns))| {
-                let mono_ns = map.mono_ns(tsc);
+        let mut instants = self.host_instants(guest_tsc);
+        let instant = instants.next()?;
+        let is_alone = instants.next().is_none() && !self.guest.shows_twice(guest_tsc);
+        is_alone.then_some(instant)
+    }
+
+    /// Returns the times of the host's CLOCK_MONOTONIC at which the guest's counter showed this
+    /// reading.
+    fn host_instants(&self, guest_tsc: u64) -> impl Iterator<Item = (Line, u64)> {
+        self.clock.iter().flat_map(move |(clock, held)| {
+            let tsc = host_tsc(&held.clock, guest_tsc);
+            let epochs = self.host.iter();
+            epochs.filter_map(move |(epoch, map, (first_ns, last_ns))| {
+                let mono_ns = map.mono_ns(tsc?);
                 let from_ns = held.from_mono_ns.max(first_ns);
                 let until_ns = held.until_mono_ns.min(last_ns);
                 let holds = (from_ns..=until_ns).contains(&mono_ns);

@@ -133,8 +133,8 @@ impl Pairs {
         self.crossing(joined).guest_mono_ns(host_mono_ns)
     }
 
-    /// Converts a time of a guest's CPU to the host's clock. If several times of the host fit,
-    /// returns the last one. Returns `None` in the same cases as [`Self::map`].
+    /// Converts a time of a guest's CPU to the host's clock. Returns `None` in the same cases as
+    /// [`Self::map`], and if the guest's counter showed a reading twice.
     pub fn host_mono_ns(&self, cpu: u32, guest_mono_ns: u64) -> Option<u64> {
         let (_, guest_tsc) = self.guest.tsc(guest_mono_ns)?;
         let (_, host_mono_ns) = self.crossing(self.joined(cpu)?).host_mono_ns(guest_tsc)?;
@@ -148,8 +148,6 @@ impl Pairs {
             let vcpu = self.joined(cpu)?;
             let (from_ns, until_ns) = vcpu.there_ns?;
             let (epoch, guest_tsc) = self.guest.tsc(guest_mono_ns)?;
-            // A reading that the guest's counter showed twice may be from either of two times.
-            self.guest.mono_ns(guest_tsc)?;
             let (line, host_mono_ns) = self.crossing(vcpu).host_mono_ns(guest_tsc)?;
             let is_there = from_ns <= host_mono_ns && host_mono_ns <= until_ns;
             (is_there && host_mono_ns <= self.host_until_ns).then_some((epoch, line))

@@ -1,15 +1,14 @@
 //! The law over arbitrary streams: whatever a stream holds, budgets add up, shares
 //! add up to the noise, nothing panics, and the same stream gives the same result.
 
-use super::one_in;
 use proptest::prelude::*;
-use proptest::test_runner::TestRunner;
 use vmnoise_events::{
     Activity, ActivityKind, Anchor, Event, FeedDetail, Gap, HostCulprit, HostFrame, HostReason,
     InterferenceCounts, Loss, LossKind, OwnCost, RunFacts, Share, ShareMap, Source, SourceId,
     Tally, Witnesses, Workload,
 };
 
+use super::holds_for;
 use crate::laws::gaps::obeys_the_law;
 use crate::streams;
 
@@ -185,8 +184,8 @@ fn stream(words: Vec<Words>, times: Times) -> Vec<Event> {
     words.into_iter().map(|words| event(times, words)).collect()
 }
 
-proptest! {
-    #![proptest_config(one_in(1))]
+laws! {
+    one_in(1);
 
     #[test]
     fn holds_for_any_stream(
@@ -217,9 +216,7 @@ fn holds_after_a_hundred_exits() {
         obeys_the_law(&facts(bits | 1 << 5), &events);
         Ok(())
     };
-    TestRunner::new(one_in(64))
-        .run(&(any::<u16>(), exits, words), law)
-        .unwrap_or_else(|failure| panic!("{failure}"));
+    holds_for(64, (any::<u16>(), exits, words), law);
 }
 
 /// Fewer streams than PROPTEST_CASES asks for: a histogram that reaches this far is
@@ -239,7 +236,5 @@ fn holds_at_the_ends_of_the_clocks() {
         obeys_the_law(&facts, &stream(words, Times { extreme: true }));
         Ok(())
     };
-    TestRunner::new(one_in(64))
-        .run(&streams, law)
-        .unwrap_or_else(|failure| panic!("{failure}"));
+    holds_for(64, streams, law);
 }

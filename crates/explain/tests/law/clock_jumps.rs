@@ -1,7 +1,6 @@
 //! Runs in which the counter sometimes jumps forward or back. Each explained gap has its true date,
 //! and the summary reports gaps without a date.
 
-use super::one_in;
 use crate::streams::clocks::clock_facts;
 use crate::streams::{activity, explain, facts, finish, gap, gap_of, parts, source};
 use proptest::collection::vec;
@@ -245,8 +244,8 @@ fn misses_no_more_than_it_has_to(run: &Run, budgets: &[Interval], summary: &Summ
     }
 }
 
-proptest! {
-    #![proptest_config(one_in(1))]
+laws! {
+    one_in(1);
 
     #[test]
     fn no_gap_around_a_jump_is_explained_wrong(run in any_run()) {

@@ -1,7 +1,6 @@
 //! The law over joins of damaged streams: whatever either side tells, budgets across both
 //! kernels add up, trees and culprits add up to them, and nothing panics.
 
-use super::one_in;
 use crate::streams::joined_scenes::*;
 use crate::streams::joins::{ALL, BOUNDS, join, obeys_the_law, plain_of_bound};
 use proptest::collection::vec;
@@ -92,8 +91,8 @@ fn damage() -> impl Strategy<Value = Vec<Damage>> {
     )
 }
 
-proptest! {
-    #![proptest_config(one_in(1))]
+laws! {
+    one_in(1);
 
     #[test]
     fn holds_for_any_two_streams(

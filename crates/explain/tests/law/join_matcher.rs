@@ -1,7 +1,6 @@
 //! Pass 1 of a join against pairs of recordings with known truth: the right vCPU is found, a
 //! time mapped over the other clock is within the bound, and what is no pair is refused.
 
-use super::one_in;
 use crate::streams::any_plans::{any_plan, any_stays};
 use crate::streams::clocks::Dice;
 use crate::streams::pairs::{Plan, RecordedPair};
@@ -65,8 +64,8 @@ fn lays_the_truth(plan: &Plan, pairs: &Pairs) -> Result<(), TestCaseError> {
     Ok(())
 }
 
-proptest! {
-    #![proptest_config(one_in(4))]
+laws! {
+    one_in(4);
 
     #[test]
     fn the_vcpus_are_found_and_their_clock_is_true(

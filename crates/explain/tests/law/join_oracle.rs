@@ -3,7 +3,6 @@
 
 use std::collections::BTreeMap;
 
-use super::one_in;
 use crate::streams::joined_scenes::*;
 use crate::streams::joins::{ALL, BOUNDS, join, obeys_the_law, plain_of_bound, stamped};
 use crate::streams::vcpus::Scene;
@@ -106,8 +105,8 @@ fn paint(gap: &Gap, guest: &[Activity], scenes: &[Scene], bound_ns: u64) -> Pain
     painted
 }
 
-proptest! {
-    #![proptest_config(one_in(1))]
+laws! {
+    one_in(1);
 
     #[test]
     fn every_nanosecond_is_booked_as_painted(

@@ -1,6 +1,5 @@
 //! The generator of pairs knows the truth.
 
-use super::one_in;
 use crate::streams::any_plans::any_plan;
 use crate::streams::pairs::{Plan, RecordedPair, TICK_NS};
 use proptest::prelude::*;
@@ -58,8 +57,8 @@ fn a_run_that_ends_just_after_a_look_has_that_at_its_end() {
     }
 }
 
-proptest! {
-    #![proptest_config(one_in(1))]
+laws! {
+    one_in(1);
 
     #[test]
     fn what_is_recorded_is_on_the_clocks_of_its_side(plan in any_plan()) {

@@ -2,7 +2,6 @@
 
 use std::collections::HashMap;
 
-use super::one_in;
 use crate::streams::any_plans::{any_plan, any_stays};
 use crate::streams::clocks::{Stop, StopKind};
 use crate::streams::joins::{ALL, join, obeys_the_law, pairs_of, stamped};
@@ -126,18 +125,8 @@ fn reports_the_truth(
     Ok(())
 }
 
-/// Returns `config` with a limit on refused pairs: at most as many as joined ones. With more
-/// refused pairs, the test would check too few.
-fn with_as_many_refused(config: ProptestConfig) -> ProptestConfig {
-    ProptestConfig {
-        max_global_rejects: config.cases,
-        ..config
-    }
-}
-
-proptest! {
-    // Each case is a run of two seconds.
-    #![proptest_config(with_as_many_refused(one_in(64)))]
+laws! {
+    one_in(64);
 
     #[test]
     fn each_gap_has_of_its_host_what_it_truly_had(plan in any_plan(), stays in any_stays()) {
@@ -149,7 +138,8 @@ proptest! {
         claims_no_more_than_was_seen(&plan, &pair, &joined)?;
         let run = joined.run;
         reports_the_truth(&plan, &pair, &run)?;
-        prop_assert!(run.joined.witnessed > 0);
+        // Where the counter went back, the guest's own clock is not followed any more, soon after its begin maybe.
+        prop_assert!(run.joined.witnessed > 0 || plan.clocks.goes_back());
         prop_assert!(run.host.complete);
     }
 }

@@ -1,7 +1,6 @@
 //! Pass 1 of a join where the guest's tasks sleep: they observe no gaps, and their clock is tested
 //! all the same, against pairs of recordings with known truth.
 
-use super::one_in;
 use crate::streams::any_plans::any_plan;
 use crate::streams::pairs::{Plan, RecordedPair};
 use crate::streams::tasks::{PERIOD_NS, with_tasks};
@@ -44,8 +43,8 @@ fn worst_ns(plan: &Plan, pairs: &Pairs, cpu: u32) -> u64 {
     off.max().unwrap_or(0)
 }
 
-proptest! {
-    #![proptest_config(one_in(4))]
+laws! {
+    one_in(4);
 
     #[test]
     fn the_vcpus_of_tasks_are_found_and_their_clock_is_true(plan in any_tasks()) {

@@ -3,7 +3,6 @@
 
 use std::collections::BTreeMap;
 
-use super::one_in;
 use crate::streams::joined_scenes::*;
 use crate::streams::joins::{ALL, BOUNDS, join, plain, plain_of_bound};
 use crate::streams::tasks::of_tasks;
@@ -236,8 +235,8 @@ fn obeys_the_law(run: &JoinedRun) -> &JoinedLatencies {
     latencies
 }
 
-proptest! {
-    #![proptest_config(one_in(1))]
+laws! {
+    one_in(1);
 
     #[test]
     fn every_nanosecond_of_a_latency_is_booked_as_painted(

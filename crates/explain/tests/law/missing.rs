@@ -1,7 +1,6 @@
 //! One event is missing, at any place of a stream. The result then claims nothing beyond the truth,
 //! and counts the loss.
 
-use super::one_in;
 use super::oracle::{LENGTH, Painted, SOURCES, all_over_by, booked, gaps, paint, stream};
 use crate::streams::kvm_standards::Standards;
 use crate::streams::{explain, facts, gap_of};
@@ -219,8 +218,8 @@ fn is_counted(summary: &Summary, missing: &Event) -> bool {
     }
 }
 
-proptest! {
-    #![proptest_config(one_in(1))]
+laws! {
+    one_in(1);
 
     #[test]
     fn a_missing_event_makes_nothing_firmer(

@@ -4,7 +4,6 @@
 use std::collections::BTreeMap;
 
 use super::missing::without;
-use super::one_in;
 use crate::laws::exits;
 use crate::streams::any_scenes::any_scenes;
 use crate::streams::joined_scenes::{
@@ -126,8 +125,8 @@ fn blames_nobody_else(
     Ok(())
 }
 
-proptest! {
-    #![proptest_config(one_in(1))]
+laws! {
+    one_in(1);
 
     #[test]
     fn a_missing_record_costs_an_exit_a_name_and_no_time(

@@ -2,6 +2,24 @@
 //! `PROPTEST_CASES` sets the number of streams. A law with expensive streams uses a fraction of
 //! this number.
 
+/// Defines laws over generated streams. `holds_for` divides their number by the divisor.
+macro_rules! laws {
+    (one_in($divisor:expr); $(
+        $(#[$meta:meta])*
+        fn $name:ident($($pattern:pat in $stream:expr),+ $(,)?) $body:block
+    )+) => {
+        $(
+            $(#[$meta])*
+            fn $name() {
+                $crate::law::holds_for($divisor, ($($stream,)+), |($($pattern,)+)| {
+                    $body
+                    Ok(())
+                });
+            }
+        )+
+    };
+}
+
 mod budget_law;
 mod clock_jumps;
 mod join_law;
@@ -20,15 +38,23 @@ mod vcpus_kvm;
 mod vcpus_law;
 mod wakeups_law;
 
-use proptest::prelude::ProptestConfig;
+use proptest::prelude::*;
+use proptest::test_runner::{TestCaseResult, TestRunner};
 
-/// Returns a configuration with the number of cases in `PROPTEST_CASES`, divided by `divisor`. The
-/// divisors make all laws of the tier take about the same time.
-fn one_in(divisor: u32) -> ProptestConfig {
+/// Tests a law with the number of streams in `PROPTEST_CASES`, divided by `divisor`. The divisors
+/// make all laws of the tier take about the same time.
+///
+/// `proptest!` would let the variable override any other number.
+fn holds_for<S: Strategy>(divisor: u32, streams: S, law: impl Fn(S::Value) -> TestCaseResult) {
     let default = ProptestConfig::default();
-    ProptestConfig {
+    let cases = default.cases.div_ceil(divisor);
+    let config = ProptestConfig {
         failure_persistence: None,
-        cases: default.cases.div_ceil(divisor),
+        cases,
+        // If more streams are refused than tried, a law checks too few. Small numbers may be chance.
+        max_global_rejects: cases.max(24),
         ..default
-    }
+    };
+    let outcome = TestRunner::new(config).run(&streams, law);
+    outcome.unwrap_or_else(|failure| panic!("{failure}"));
 }

@@ -1,7 +1,6 @@
 //! An observed thread: its gaps follow from what was witnessed, wherever the watermarks
 //! are, and only from that.
 
-use super::one_in;
 use crate::streams::any_plans::any_shown;
 use crate::streams::{activity, anchor, finish, gap_of, parts, source, with_steal};
 use proptest::prelude::*;
@@ -202,8 +201,8 @@ fn events(activities: &[Activity], marks: &[u64]) -> Vec<Event> {
         .collect()
 }
 
-proptest! {
-    #![proptest_config(one_in(1))]
+laws! {
+    one_in(1);
 
     /// Whole µs, so that no hole is shorter than one: gaps are those painted, disjoint
     /// and in order, and each budget adds up.

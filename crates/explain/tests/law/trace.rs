@@ -1,7 +1,6 @@
 //! The trace: net durations are those of the budgets, nothing is reported twice or lost,
 //! and the lines come in the order of their ends.
 
-use super::one_in;
 use crate::streams::{activity, anchor, gap, with_steal};
 use proptest::prelude::*;
 use vmnoise_events::{ActivityKind, Event, Share};
@@ -93,8 +92,8 @@ fn samples(lines: &[TraceLine]) -> Vec<(usize, &Sample)> {
 
 const SHARES: [Share; 4] = [Share::Thread, Share::Softirq, Share::Irq, Share::Nmi];
 
-proptest! {
-    #![proptest_config(one_in(1))]
+laws! {
+    one_in(1);
 
     #[test]
     fn net_durations_add_up_and_agree_with_the_budgets(

@@ -4,12 +4,11 @@
 use std::cell::Cell;
 use std::collections::BTreeMap;
 
-use super::one_in;
+use super::holds_for;
 use crate::streams::kvm_standards::p99;
 use crate::streams::vcpus::{CPUID, INTR, IO, Scene, exit_of, explain, facts, vcpu};
 use proptest::collection::vec;
 use proptest::prelude::*;
-use proptest::test_runner::TestRunner;
 use vmnoise_events::*;
 
 /// From the begin of one exit to that of the next.
@@ -104,7 +103,7 @@ fn held(scenes: &[Scene]) -> (u64, u64) {
 #[test]
 fn what_kvm_has_too_much_is_as_painted() {
     let tested = Cell::new((0_u64, 0_u64));
-    let outcome = TestRunner::new(one_in(64)).run(&any_exits(), |choices| {
+    holds_for(64, any_exits(), |choices| {
         let scenes = choices.into_iter().enumerate();
         let scenes: Vec<Scene> = scenes.map(|(number, it)| scene(number, it)).collect();
         let (_, run) = explain(&facts(), &events(&scenes));
@@ -116,7 +115,6 @@ fn what_kvm_has_too_much_is_as_painted() {
         tested.set((streams + 1, with_both + u64::from(has_both)));
         Ok(())
     });
-    outcome.unwrap();
     let (streams, with_both) = tested.get();
     // A stream has some 7 exits longer than usual, half of them with others in them: one
     // without any is rare.

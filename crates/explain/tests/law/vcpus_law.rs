@@ -3,7 +3,6 @@
 
 use std::collections::BTreeMap;
 
-use super::one_in;
 use crate::laws::exits::obeys_the_law;
 use crate::streams::any_scenes::any_scenes;
 use crate::streams::vcpus::{Scene, events_of, explain, facts, traced, vcpu};
@@ -26,8 +25,8 @@ fn by_end(mut scenes: Vec<Scene>) -> Vec<Scene> {
     scenes
 }
 
-proptest! {
-    #![proptest_config(one_in(1))]
+laws! {
+    one_in(1);
 
     #[test]
     fn each_nanosecond_is_its_owners(

@@ -4,10 +4,9 @@
 
 use std::collections::BTreeMap;
 
-use super::one_in;
+use super::holds_for;
 use crate::laws::wakeups::{obeys_the_law, run};
 use proptest::prelude::*;
-use proptest::test_runner::TestRunner;
 use vmnoise_events::{
     Activation, Activity, ActivityKind, Event, RunFacts, Share, SourceId, TimerOptions, Witnesses,
     Workload, fixtures,
@@ -129,8 +128,8 @@ fn stream(words: Vec<Words>, extreme: bool) -> Vec<Event> {
         .collect()
 }
 
-proptest! {
-    #![proptest_config(one_in(1))]
+laws! {
+    one_in(1);
 
     #[test]
     fn the_law_holds_for_any_stream(
@@ -175,7 +174,5 @@ fn the_law_holds_at_the_ends_of_the_clocks() {
         obeys_the_law(&facts(bits, 1 << 61), &stream(words, true));
         Ok(())
     };
-    TestRunner::new(one_in(64))
-        .run(&streams, law)
-        .unwrap_or_else(|failure| panic!("{failure}"));
+    holds_for(64, streams, law);
 }
