@@ -92,26 +92,39 @@ impl ClockEpochs {
     /// Returns CLOCK_MONOTONIC in nanoseconds at this TSC reading; `None` also if two epochs have
     /// this reading, or if the TSC may have shown this reading twice.
     pub(super) fn mono_ns(&self, tsc: u64) -> Option<u64> {
-        let mut epochs = self.epochs_at(tsc);
+        let mut epochs = self.epochs_within(tsc, tsc);
         let epoch = epochs.next()?;
-        (!self.shows_twice(tsc)).then(|| epoch.mono_ns(tsc))
+        (!self.shows_twice(tsc, tsc)).then(|| epoch.mono_ns(tsc))
     }
 
-    /// Whether the TSC may have shown this reading twice.
-    pub(super) fn shows_twice(&self, tsc: u64) -> bool {
+    /// Returns whether the TSC may have shown a reading between `first_tsc` and `last_tsc` twice.
+    /// Both must lie in one epoch.
+    pub(super) fn shows_twice(&self, first_tsc: u64, last_tsc: u64) -> bool {
         let mut twice = self.shown_twice.iter();
-        twice.any(|readings| readings.contains(&tsc)) || self.epochs_at(tsc).nth(1).is_some()
+        twice.any(|readings| readings.start <= last_tsc && first_tsc < readings.end)
+            || self.epochs_within(first_tsc, last_tsc).nth(1).is_some()
     }
 
-    /// Whether one of the clocks jumped.
-    pub(super) fn has_jumped(&self) -> bool {
-        self.epochs.len() > 1
+    /// Returns the readings that the TSC may have shown twice, unsorted.
+    pub(super) fn readings_twice(&self) -> Vec<Range<u64>> {
+        let spans = self.epochs.iter().filter_map(ClockMap::span_tsc);
+        let spans: Vec<(u64, u64)> = spans.collect();
+        let mut twice = self.shown_twice.clone();
+        for (place, one) in spans.iter().enumerate() {
+            let both = spans[..place].iter().map(|other| {
+                let (first_tsc, last_tsc) = (one.0.max(other.0), one.1.min(other.1));
+                first_tsc..last_tsc.saturating_add(1)
+            });
+            twice.extend(both.filter(|readings| !readings.is_empty()));
+        }
+        twice
     }
 
-    fn epochs_at(&self, tsc: u64) -> impl Iterator<Item = &ClockMap> {
-        let holds = move |(first_tsc, last_tsc)| first_tsc <= tsc && tsc <= last_tsc;
+    /// Returns the epochs that have a reading between `first_tsc` and `last_tsc`.
+    fn epochs_within(&self, first_tsc: u64, last_tsc: u64) -> impl Iterator<Item = &ClockMap> {
+        let has_one = move |(from_tsc, until_tsc)| from_tsc <= last_tsc && first_tsc <= until_tsc;
         let epochs = self.epochs.iter();
-        epochs.filter(move |epoch| epoch.span_tsc().is_some_and(holds))
+        epochs.filter(move |epoch| epoch.span_tsc().is_some_and(has_one))
     }
 
     /// Returns the error bound of a conversion between the clocks, in nanoseconds. It includes

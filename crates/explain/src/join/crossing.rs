@@ -35,16 +35,9 @@ impl Crossing<'_> {
         let (epoch, tsc) = self.host.tsc(host_mono_ns)?;
         let (clock, in_force) = self.clock.at(host_mono_ns)?;
         let guest_tsc = in_force.guest_tsc(tsc)?;
-        self.is_shown_once(guest_tsc)
-            .then_some((Line { epoch, clock }, guest_tsc))
-    }
-
-    /// Returns whether a reading of the guest's counter has one place in time, as far as both
-    /// recordings show. One clock over one epoch of the host only goes forward.
-    fn is_shown_once(&self, guest_tsc: u64) -> bool {
-        let goes_on = !self.clock.has_changed() && !self.host.has_jumped();
-        !self.guest.shows_twice(guest_tsc)
-            && (goes_on || self.host_instants(guest_tsc).nth(1).is_none())
+        let line = Line { epoch, clock };
+        let is_known = self.shows_once(line, guest_tsc, guest_tsc);
+        is_known.then_some((line, guest_tsc))
     }
 
     /// Returns the guest's CLOCK_MONOTONIC at this time of the host's, both in nanoseconds.
@@ -56,24 +49,40 @@ impl Crossing<'_> {
     /// Returns the host's CLOCK_MONOTONIC in nanoseconds at this reading of the guest's counter.
     /// Returns `None` also if the counter showed this reading twice.
     pub(super) fn host_mono_ns(&self, guest_tsc: u64) -> Option<(Line, u64)> {
-        let mut instants = self.host_instants(guest_tsc);
-        let instant = instants.next()?;
-        let is_alone = instants.next().is_none() && !self.guest.shows_twice(guest_tsc);
-        is_alone.then_some(instant)
+        let (line, mono_ns) = self
+            .lines()
+            .find_map(|(line, held, map, (from_ns, until_ns))| {
+                let mono_ns = map.mono_ns(host_tsc(&held.clock, guest_tsc)?);
+                let holds = (from_ns..=until_ns).contains(&mono_ns);
+                holds.then_some((line, mono_ns))
+            })?;
+        let is_known = self.shows_once(line, guest_tsc, guest_tsc);
+        is_known.then_some((line, mono_ns))
     }
 
-    /// Returns the times of the host's CLOCK_MONOTONIC at which the guest's counter showed this
-    /// reading.
-    fn host_instants(&self, guest_tsc: u64) -> impl Iterator<Item = (Line, u64)> {
+    /// Returns whether the guest's counter showed each reading between `first_tsc` and `last_tsc`
+    /// only once, as far as both recordings show. Both readings must lie on `line`.
+    pub(super) fn shows_once(&self, line: Line, first_tsc: u64, last_tsc: u64) -> bool {
+        let mut others = self.lines().filter(|(other, ..)| *other != line);
+        let is_twice = others.any(|(_, held, map, (from_ns, until_ns))| {
+            let reading = |mono_ns| held.clock.guest_tsc(map.tsc(mono_ns));
+            // The counter has no reading before the guest starts.
+            let shown = reading(until_ns).map(|to_tsc| (reading(from_ns).unwrap_or(0), to_tsc));
+            shown.is_some_and(|(from_tsc, to_tsc)| from_tsc <= last_tsc && first_tsc <= to_tsc)
+        });
+        !is_twice && !self.guest.shows_twice(first_tsc, last_tsc)
+    }
+
+    /// Returns the lines, each with its clocks and the time of the host's CLOCK_MONOTONIC for which
+    /// it holds.
+    fn lines(&self) -> impl Iterator<Item = (Line, &Held, &ClockMap, (u64, u64))> {
         self.clock.iter().flat_map(move |(clock, held)| {
-            let tsc = host_tsc(&held.clock, guest_tsc);
             let epochs = self.host.iter();
             epochs.filter_map(move |(epoch, map, (first_ns, last_ns))| {
-                let mono_ns = map.mono_ns(tsc?);
                 let from_ns = held.from_mono_ns.max(first_ns);
                 let until_ns = held.until_mono_ns.min(last_ns);
-                let holds = (from_ns..=until_ns).contains(&mono_ns);
-                holds.then_some((Line { epoch, clock }, mono_ns))
+                let line = Line { epoch, clock };
+                (from_ns <= until_ns).then_some((line, held, map, (from_ns, until_ns)))
             })
         })
     }

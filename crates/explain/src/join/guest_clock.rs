@@ -59,11 +59,6 @@ impl GuestClock {
         });
     }
 
-    /// Whether there was another one before the last.
-    pub(super) fn has_changed(&self) -> bool {
-        self.0.len() > 1
-    }
-
     pub(super) fn is_known(&self) -> bool {
         !self.0.is_empty()
     }

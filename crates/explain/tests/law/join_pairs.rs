@@ -58,7 +58,7 @@ fn a_run_that_ends_just_after_a_look_has_that_at_its_end() {
 }
 
 laws! {
-    one_in(1);
+    one_in(16);
 
     #[test]
     fn what_is_recorded_is_on_the_clocks_of_its_side(plan in any_plan()) {

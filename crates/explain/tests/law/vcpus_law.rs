@@ -60,6 +60,10 @@ laws! {
             ));
         }
     }
+}
+
+laws! {
+    one_in(8);
 
     #[test]
     fn a_recording_gives_what_the_live_run_gave(
@@ -82,6 +86,10 @@ laws! {
         prop_assert_eq!(traced(&events), traced(&replayed));
         prop_assert_eq!(explain(&facts(), &events), explain(&facts(), &replayed));
     }
+}
+
+laws! {
+    one_in(1);
 
     #[test]
     fn holds_for_any_stream(
