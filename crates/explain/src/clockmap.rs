@@ -179,7 +179,9 @@ impl ClockMap {
     /// Returns the largest number of cycles that a TSC may count in this time without a jump.
     pub(crate) fn most_cycles(&self, elapsed_ns: u64) -> u64 {
         let most_ns = u128::from(elapsed_ns) + u128::from(elapsed_ns / RATE_PART + JUMP_NS);
-        let cycles = (most_ns * u128::from(self.tsc_hz)).div_ceil(NS_PER_S);
+        let cycles = most_ns
+            .saturating_mul(u128::from(self.tsc_hz))
+            .div_ceil(NS_PER_S);
         u64::try_from(cycles).unwrap_or(u64::MAX)
     }
 

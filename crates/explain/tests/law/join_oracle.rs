@@ -106,7 +106,7 @@ fn paint(gap: &Gap, guest: &[Activity], scenes: &[Scene], bound_ns: u64) -> Pain
 }
 
 laws! {
-    one_in(8);
+    one_in(32);
 
     #[test]
     fn every_nanosecond_is_booked_as_painted(

@@ -236,7 +236,7 @@ fn obeys_the_law(run: &JoinedRun) -> &JoinedLatencies {
 }
 
 laws! {
-    one_in(4);
+    one_in(16);
 
     #[test]
     fn every_nanosecond_of_a_latency_is_booked_as_painted(
@@ -282,7 +282,7 @@ laws! {
 }
 
 laws! {
-    one_in(1);
+    one_in(4);
 
     /// Watermarks that come when they like, witnesses that are not there, hosts that tell
     /// little.

@@ -126,7 +126,7 @@ fn blames_nobody_else(
 }
 
 laws! {
-    one_in(1);
+    one_in(4);
 
     #[test]
     fn a_missing_record_costs_an_exit_a_name_and_no_time(

@@ -26,7 +26,7 @@ fn by_end(mut scenes: Vec<Scene>) -> Vec<Scene> {
 }
 
 laws! {
-    one_in(1);
+    one_in(4);
 
     #[test]
     fn each_nanosecond_is_its_owners(
@@ -63,7 +63,7 @@ laws! {
 }
 
 laws! {
-    one_in(8);
+    one_in(16);
 
     #[test]
     fn a_recording_gives_what_the_live_run_gave(

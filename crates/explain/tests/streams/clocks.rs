@@ -188,6 +188,32 @@ impl Clocks {
             .chain(self.new_offsets().map(|stop| stop.to_ns))
     }
 
+    /// Keeps the rate of both CLOCK_MONOTONIC from `within_ns` before each of these times until
+    /// `within_ns` after it.
+    pub fn keep_rates_around(&mut self, times_ns: &[u64], within_ns: u64) {
+        let Clocks {
+            host_mono,
+            guest_mono,
+            stops,
+            ..
+        } = self;
+        for (mono, is_host) in [(host_mono, true), (guest_mono, false)] {
+            let stands = |stop: &&Stop| (stop.kind == StopKind::HostSuspended) == is_host;
+            let ideal_ns = |elapsed_ns: u64| {
+                let stood = stops.iter().filter(stands);
+                stood.fold(elapsed_ns, |at_ns, stop| match stop.from_ns <= at_ns {
+                    true => at_ns + stop.dur_ns(),
+                    false => at_ns,
+                })
+            };
+            mono.ppb.retain(|(from_ns, _)| {
+                let at_ns = ideal_ns(*from_ns);
+                let mut away = times_ns.iter().map(|time_ns| time_ns.abs_diff(at_ns));
+                *from_ns == 0 || away.all(|away_ns| away_ns > within_ns)
+            });
+        }
+    }
+
     /// What the host records of them for this vCPU.
     pub fn vcpu_clocks(&self, vcpu: u32) -> Vec<VcpuClock> {
         let scaled =
