@@ -257,7 +257,7 @@ fn misses_no_more_than_it_has_to(run: &Run, budgets: &[Interval], summary: &Summ
 }
 
 laws! {
-    one_in(1);
+    one_in(2);
 
     #[test]
     fn no_gap_around_a_jump_is_explained_wrong(run in any_run()) {

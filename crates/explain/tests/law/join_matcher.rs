@@ -65,7 +65,7 @@ fn lays_the_truth(plan: &Plan, pairs: &Pairs) -> Result<(), TestCaseError> {
 }
 
 laws! {
-    one_in(64);
+    one_in(96);
 
     #[test]
     fn the_vcpus_are_found_and_their_clock_is_true(

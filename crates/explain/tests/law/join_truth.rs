@@ -126,7 +126,7 @@ fn reports_the_truth(
 }
 
 laws! {
-    one_in(64);
+    one_in(128);
 
     #[test]
     fn each_gap_has_of_its_host_what_it_truly_had(plan in any_plan(), stays in any_stays()) {

@@ -45,7 +45,7 @@ fn worst_ns(plan: &Plan, pairs: &Pairs, cpu: u32) -> u64 {
 }
 
 laws! {
-    one_in(128);
+    one_in(192);
 
     #[test]
     fn the_vcpus_of_tasks_are_found_and_their_clock_is_true(plan in any_tasks()) {

@@ -324,7 +324,7 @@ fn every_nanosecond_of_a_long_stream_is_booked_as_painted() {
             .for_each(|(all, more)| *all += more);
         Ok(())
     };
-    holds_for(64, streams, books);
+    holds_for(128, streams, books);
     // It takes some 430 blocks until a hundred exits for the first reason were KVM's alone. Of
     // those after them half is observed, of which 6 in 10 are for this reason, of which 2 in 9 hold
     // others, of which half is longer: some 17 of a stream. 2 leave no room for chance in four streams and more.

@@ -103,7 +103,7 @@ fn held(scenes: &[Scene]) -> (u64, u64) {
 #[test]
 fn what_kvm_has_too_much_is_as_painted() {
     let tested = Cell::new((0_u64, 0_u64));
-    holds_for(64, any_exits(), |choices| {
+    holds_for(128, any_exits(), |choices| {
         let scenes = choices.into_iter().enumerate();
         let scenes: Vec<Scene> = scenes.map(|(number, it)| scene(number, it)).collect();
         let (_, run) = explain(&facts(), &events(&scenes));
