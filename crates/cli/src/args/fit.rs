@@ -1,8 +1,7 @@
 //! Limits of `vmnoise run --fit`.
 
+use vmnoise_console::units::{Bare, parse_time};
 use vmnoise_judge::fitness::{FitnessLimit, LimitedFigure};
-
-use crate::units::{Bare, parse_time};
 
 /// Parses `noise<1%` and `max<1ms`.
 ///

@@ -1,8 +1,7 @@
 //! Scheduling policies, as they are typed, in rtla's letters.
 
+use vmnoise_console::units::{Bare, parse_time};
 use vmnoise_events::Policy;
-
-use crate::units::{Bare, parse_time};
 
 /// The shortest budget the kernel accepts (kernel/sched/deadline.c, DL_SCALE).
 const MIN_BUDGET_NS: u64 = 1_024;

@@ -1,6 +1,6 @@
 //! Times that options take, with their bounds.
 
-use crate::units::{Bare, parse_time};
+use vmnoise_console::units::{Bare, parse_time};
 
 pub(super) const MS: u64 = 1_000_000;
 const DAY: u64 = 86_400_000_000_000;

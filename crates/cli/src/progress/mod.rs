@@ -1,12 +1,7 @@
-//! Progress of a long job: one line on stderr, if it is a terminal. Every recording is opened here,
-//! so every reader shows its progress.
+//! Progress of reading. Every recording is opened here, so every reader shows its progress in a line
+//! on stderr, if that is a terminal.
 
 mod gauge;
-mod line;
 mod reading;
-mod run;
-mod term_caps;
 
 pub use reading::{RecordingInput, expect, none, open};
-pub use run::{TimeLine, planned};
-pub use term_caps::can_draw_over;

@@ -1,6 +1,8 @@
 //! A guest's recording and its host's, joined as `vmnoise explain` joins them.
 
 use anyhow::{Context, Result};
+use vmnoise_console::status::ExitStatus;
+use vmnoise_engine::ExplainedRun;
 use vmnoise_explain::{JoinOptions, Joiner};
 
 use super::super::join::{Both, JoinStep};
@@ -11,8 +13,6 @@ use super::single;
 use super::targets::Targets;
 use crate::args::ExportArguments;
 use crate::progress;
-use crate::run::ExplainedRun;
-use crate::status::ExitStatus;
 
 /// Exports the guest with the host's share of each gap or wake-up, and the host by itself. A
 /// timeline has both.

@@ -4,20 +4,19 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 
 use anyhow::Result;
+use vmnoise_console::say;
 use vmnoise_events::coverage::{BlindSpot, Coverage, Question};
-use vmnoise_events::{MeasuringCommand, Share};
+use vmnoise_events::{MeasuringCommand, Share, human};
 use vmnoise_predict::supply::{MeasuredSupply, WorstOfRuns};
 use vmnoise_predict::{CpuRecord, HadBy, RecordCulprit};
+use vmnoise_render::recorded::{Origin, ReadRecording};
+use vmnoise_render::schedule::{CpuSupply, WindowRow, WorstWindow};
 use wildmatch::WildMatch;
 
 use super::{latency, usage};
 use crate::args::ScheduleArguments;
 use crate::commands::records::{read_all, refuse_two_at_once};
 use crate::commands::replay::ReplayedRecording;
-use crate::output::recorded::{Origin, ReadRecording};
-use crate::output::schedule::{CpuSupply, WindowRow, WorstWindow};
-use crate::say;
-use crate::units::human;
 
 /// All recordings of a command line.
 pub(super) struct Supplies {

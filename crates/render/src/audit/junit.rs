@@ -1,0 +1,64 @@
+//! Audit as JUnit XML: a test case for each rule. A rule that explains noise has failed; a rule
+//! that could matter is skipped.
+
+use anyhow::Result;
+use vmnoise_audit::{Finding, FindingVerdict};
+
+use super::report::{Report, Section};
+use super::words;
+use crate::junit;
+use crate::junit::{Case, CaseOutcome, TestSuite};
+
+pub(super) fn render(report: &Report<'_>) -> Result<String> {
+    let suites: Vec<TestSuite> = report.sections.iter().map(suite).collect();
+    junit::render(&suites)
+}
+
+fn suite(section: &Section<'_>) -> TestSuite {
+    let audit = section.audit;
+    let findings = audit.findings.iter();
+    let mut cases: Vec<Case> = findings.map(|it| of_finding(it, section)).collect();
+    let plain = |name: &String, outcome, verdict, message: &str| Case {
+        name: name.clone(),
+        outcome,
+        verdict,
+        message: message.into(),
+        said: Vec::new(),
+    };
+    let good = audit.good.iter();
+    cases.extend(good.map(|it| plain(it, CaseOutcome::Good, "good", "the setting is good")));
+    let absent = audit.absent.iter();
+    cases.extend(absent.map(|it| plain(it, CaseOutcome::Skipped, "absent", "not in this kernel")));
+    TestSuite {
+        name: format!("vmnoise audit {}", section.head),
+        cases,
+    }
+}
+
+fn of_finding(finding: &Finding, section: &Section<'_>) -> Case {
+    let rule = &finding.rule;
+    let (outcome, mut said) = match &finding.verdict {
+        FindingVerdict::Explains(explained) => (
+            CaseOutcome::Failed,
+            vec![words::took(explained, section.noise_ns)],
+        ),
+        FindingVerdict::CouldMatter => (CaseOutcome::Skipped, Vec::new()),
+        FindingVerdict::CannotBeRead(path) => (
+            CaseOutcome::Unknown,
+            vec![words::unread(path, section.is_recorded).into()],
+        ),
+    };
+    for (place, changes) in words::places(finding) {
+        said.push(place.into());
+        said.extend(changes.iter().map(|change| format!("  {change}")));
+    }
+    said.extend((!rule.note.is_empty()).then(|| format!("note: {}", rule.note)));
+    said.push(format!("authority: {}", rule.says.join("; ")));
+    Case {
+        name: rule.id.clone(),
+        outcome,
+        verdict: words::verdict(&finding.verdict),
+        message: rule.title.clone(),
+        said,
+    }
+}

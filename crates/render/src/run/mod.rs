@@ -1,0 +1,48 @@
+//! Results of `run` for people and programs: the time taken from a command.
+
+mod bmf;
+mod budget;
+mod document;
+mod text;
+
+use anyhow::Result;
+use vmnoise_judge::fitness::{FitnessEvidence, FitnessVerdict};
+use vmnoise_views::{CommandRun, QuietCpu};
+
+use super::format::RunFormat;
+
+/// Run with its verdict.
+#[derive(Debug)]
+pub struct JudgedRun {
+    /// Run.
+    pub done: CommandRun,
+    /// Evidence for the verdict.
+    pub evidence: FitnessEvidence,
+    /// Verdict.
+    pub judged: FitnessVerdict,
+}
+
+/// Results of all runs of a command.
+#[derive(Debug)]
+pub struct CommandResult {
+    /// Command line.
+    pub command: String,
+    /// Check of the CPUs before the command started, if asked for.
+    pub preflight: Option<Vec<QuietCpu>>,
+    /// Runs in order; all runs but the last were unfit.
+    pub runs: Vec<JudgedRun>,
+}
+
+/// Renders the result; ends with a newline.
+///
+/// # Errors
+/// If it cannot be written in this format.
+pub fn render(format: RunFormat, result: &CommandResult) -> Result<Vec<u8>> {
+    let mut out = Vec::new();
+    match format {
+        RunFormat::Text => out = text::render(result).into_bytes(),
+        RunFormat::Json => super::json::write(&mut out, &document::Document::new(result))?,
+        RunFormat::Bmf => super::json::write(&mut out, &bmf::metrics(result))?,
+    }
+    Ok(out)
+}
