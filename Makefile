@@ -20,7 +20,7 @@ help:
 	@echo "make install   build all programs and put them below PREFIX (/usr/local): manual, completions, units"
 	@echo "make deb       the same as a package for Debian and Ubuntu, in target"
 	@echo "make image     vmnoise serve as an image for podman, from scratch"
-	@echo "make check     format, lints, unit tests and 5,000 streams of the laws, without root: minutes"
+	@echo "make check     format, lints, unit tests and 2,500 streams of the laws, without root: minutes"
 	@echo "make test      the same, real events, the microVM, one lab of each kind"
 	@echo "make test-all  make test, then all other labs, browser, fuzz and engine tests"
 	@echo "make lab-full  vmnoise in every kernel that Debian has, newer ones too"

@@ -16,16 +16,20 @@ use crate::tally::{Skip, Tally};
 use crate::tiers::{self, Tier, is_unit};
 use crate::{cargo, checks, linted, machine, oracle, run, run_command, supply};
 
-/// Number of random streams with which each property test runs in daily work.
-const FEW_STREAMS: Setting = ("PROPTEST_CASES", "5000");
-/// Number of random streams with which each property test runs in CI.
-const STREAMS: Setting = ("PROPTEST_CASES", "100000");
+/// Number of random streams with which the laws and oracles run in daily work. An expensive law
+/// takes a fraction of them.
+const FEW_STREAMS: Setting = ("PROPTEST_CASES", "2500");
+/// The same number in `make test-rest`.
+const STREAMS: Setting = ("PROPTEST_CASES", "10000");
+/// The same number in `make lab-full`.
+const MANY_STREAMS: Setting = ("PROPTEST_CASES", "100000");
 /// Time for which a fuzz test searches for inputs that break something.
 const FUZZ_SECONDS: Setting = ("VMNOISE_FUZZ_SECONDS", "60");
 
 const UNIT: Tier = Tier::together("unit", 10);
 const FEW: Tier = Tier::side_by_side("law", 20).with(FEW_STREAMS).quiet();
-const MANY: Tier = Tier::side_by_side("law", 40).with(STREAMS).quiet();
+const MORE: Tier = Tier::side_by_side("law", 20).with(STREAMS).quiet();
+const MANY: Tier = Tier::side_by_side("law", 60).with(MANY_STREAMS).quiet();
 const BPF_RUN: Tier = Tier::side_by_side("bpf_run", 20);
 const ROOT: Tier = Tier::alone("root", 10);
 const KVM: Tier = Tier::alone("kvm", 10);
@@ -39,7 +43,7 @@ const FIRST_LABS: [&str; 3] = [
     "join::virtual_time::a_disturber_on_the_host_is_named_for_the_guests_gaps_to_the_last_bit",
 ];
 
-/// Checks format and lints, and runs the unit tests and the property tests with 5,000 streams. This
+/// Checks format and lints, and runs the unit tests and the laws with 2,500 streams. This
 /// takes minutes, and needs no privileges.
 ///
 /// # Errors
@@ -85,7 +89,7 @@ pub fn test() -> Result<()> {
 }
 
 /// Runs all checks and tests that `test` leaves out. These are dependencies, documentation,
-/// property tests with 100,000 streams, fuzz tests, engines, browser, terminal, and all other labs.
+/// laws with 10,000 streams, fuzz tests, engines, browser, terminal, and all other labs.
 ///
 /// # Errors
 /// If a check or a test fails.
@@ -98,7 +102,7 @@ pub fn rest() -> Result<()> {
     let step = Step::begin();
     checks::documentation()?;
     tally.took("documentation", step.spent());
-    tiers::run(&mut tally, MANY, select(&tests, "budget_law"), &Ok(()))?;
+    tiers::run(&mut tally, MORE, select(&tests, "law"), &Ok(()))?;
     let fuzz = Tier::alone("search", 20).with(FUZZ_SECONDS);
     tiers::run(&mut tally, fuzz, select(&tests, "search"), &Ok(()))?;
     let engines = installed(&oracle::ENGINES);
@@ -133,6 +137,7 @@ pub fn rest() -> Result<()> {
 pub fn lab_full() -> Result<()> {
     let mut tally = Tally::default();
     let tests = built(&mut tally)?;
+    tiers::run(&mut tally, MANY, select(&tests, "law"), &Ok(()))?;
     let emulate = can_emulate();
     let mut one = |name: &'static str, ability: &Ability| {
         let mut chosen = select(&tests, name);
@@ -192,7 +197,7 @@ fn format(tally: &mut Tally) -> Result<()> {
 fn units(tally: &mut Tally, tests: &[Test]) -> Result<()> {
     let units: Vec<Test> = tests.iter().filter(|test| is_unit(test)).cloned().collect();
     tiers::run(tally, UNIT, units, &Ok(()))?;
-    tiers::run(tally, FEW, select(tests, "budget_law"), &Ok(()))
+    tiers::run(tally, FEW, select(tests, "law"), &Ok(()))
 }
 
 fn select(tests: &[Test], tier: &str) -> Vec<Test> {

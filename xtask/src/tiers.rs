@@ -27,7 +27,7 @@ const LONG: [&str; 4] = ["join::", "feed_nested::", "xen::", "join_timers::"];
 /// Tiers whose tests need something special from the machine, or much time. All other tests are
 /// unit tests.
 const NEEDY: [&str; 14] = [
-    "budget_law",
+    "law",
     "search",
     "engine",
     "processor",

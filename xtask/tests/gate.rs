@@ -54,7 +54,7 @@ esac
 const PROGRAM_OF_TESTS: &str = r#"
 case "$*" in
 *--list*) test ! -e unlistable || exit 1
-	for test in a::unit b::unit c::unit budget_law::a search::a a::engine::a a::processor::a a::release::a a::bpf_run::a a::root::a a::kvm::a a::lab::a \
+	for test in a::unit b::unit c::unit law::a search::a a::engine::a a::processor::a a::release::a a::bpf_run::a a::root::a a::kvm::a a::lab::a \
 		FIRST_LABS a::virtual_time::b a::browse::a a::browse_kvm::a a::tmux::a; do
 		echo "$test: test"
 	done

@@ -1,5 +1,7 @@
 //! Converts TSC readings to CLOCK_MONOTONIC by straight lines between anchors.
 
+use std::ops::Range;
+
 use vmnoise_events::{Anchor, ClockFacts};
 
 use crate::near::near_back;
@@ -12,6 +14,8 @@ const NS_PER_S: u128 = 1_000_000_000;
 /// Disciplined clocks deviate by at most a tenth of this (adjtimex(2): 500 ppm). The rest exceeds
 /// the error of the frequency measured at start.
 const RATE_PART: u64 = 200;
+/// Inverse of the largest rate error of a slewed clock (chrony slews by at most a twelfth).
+const SLEW_PART: u64 = 8;
 /// Deviation up to which a jump cannot be distinguished from a slow reading of the clocks.
 const JUMP_NS: u64 = 10_000;
 /// Maximum number of jumps. After more jumps, times are no longer converted. A machine is suspended
@@ -71,10 +75,13 @@ impl Line {
 }
 
 /// Two anchors between which one of the clocks jumped at an unknown time.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 struct Jump {
     from: Point,
     to: Point,
+    /// TSC readings that may be from before or after the jump. A TSC that went back shows some
+    /// readings twice.
+    readings: Range<u64>,
 }
 
 #[derive(Debug, Clone)]
@@ -118,9 +125,13 @@ impl ClockMap {
         if let Some(last) = self.points.last()
             && !self.goes_on(anchor)
         {
+            let most_tsc = self.most_cycles(new.mono_ns - last.mono_ns);
+            let first_tsc = last.tsc.min(new.tsc.saturating_sub(most_tsc));
+            let end_tsc = new.tsc.max(last.tsc.saturating_add(most_tsc));
             self.jumps.push(Jump {
                 from: *last,
                 to: new,
+                readings: first_tsc..end_tsc,
             });
         } else if let [.., before, middle] = self.points[..]
             && !self.ends_with_jump()
@@ -162,16 +173,31 @@ impl ClockMap {
         let as_measured = self.whole_ns(cycles).abs_diff(elapsed_ns) <= allowed_ns;
         as_measured
             || matches!(self.points[..], [.., before, last] if {
-                let expected_ns = Line::through(before, last).mono_ns(anchor.before_tsc);
-                expected_ns.abs_diff(anchor.mono_ns) <= allowed_ns
+                let line = Line::through(before, last);
+                let expected_ns = line.mono_ns(anchor.before_tsc);
+                self.may_be_slewed(line) && expected_ns.abs_diff(anchor.mono_ns) <= allowed_ns
             })
     }
 
-    /// Returns whether a clock jumped between these TSC readings. If so, the time between the
-    /// readings is unknown.
+    /// Returns the largest number of cycles that a TSC may count in this time without a jump.
+    pub(crate) fn most_cycles(&self, elapsed_ns: u64) -> u64 {
+        let most_ns = u128::from(elapsed_ns) + u128::from(elapsed_ns / RATE_PART + JUMP_NS);
+        let cycles = most_ns
+            .saturating_mul(u128::from(self.tsc_hz))
+            .div_ceil(NS_PER_S);
+        u64::try_from(cycles).unwrap_or(u64::MAX)
+    }
+
+    /// Returns whether slewing can give a clock this rate, without a jump.
+    fn may_be_slewed(&self, line: Line) -> bool {
+        self.whole_ns(line.run_tsc).abs_diff(line.rise_ns) <= line.rise_ns / SLEW_PART
+    }
+
+    /// Returns whether a clock may have jumped between these TSC readings, or whether one of them
+    /// may be from before or after a jump. The times and the distance are then unknown.
     pub(crate) fn jumped_between(&self, start_tsc: u64, end_tsc: u64) -> bool {
         let mut jumps = self.jumps.iter();
-        jumps.any(|jump| start_tsc < jump.to.tsc && jump.from.tsc < end_tsc)
+        jumps.any(|jump| start_tsc < jump.readings.end && jump.readings.start < end_tsc)
     }
 
     /// Returns the number of jumps.
@@ -406,6 +432,26 @@ mod tests {
         let (first, last) = (each_20_ms(&[0, second]), each_20_ms(&[0, 0, second]));
         assert_eq!(first.mono_ns(40 * MS - 2_000), 20 * MS - 1_000);
         assert_eq!(last.mono_ns(after + 2_000), 60 * MS + 1_000);
+    }
+
+    #[test]
+    fn readings_that_a_tsc_shows_twice_are_not_dated() {
+        // The TSC went back by 10 ms, but exceeds its last reading again. It ran for at most 20 ms,
+        // plus a 200th part, plus 10 us. All of this may be before the jump, or after it.
+        let ms = 2 * MS;
+        let map = each_20_ms(&[30 * ms, 30 * ms, 20 * ms]);
+        let (before, after) = (70 * ms, 80 * ms);
+        assert_eq!(map.jumps(), 1);
+        let most = 20 * ms + ms / 10 + ms / 100;
+        let (first, end) = (after - most, before + most);
+        assert!(map.jumped_between(end - 1, end) && map.jumped_between(first, first + 1));
+        assert!(!map.jumped_between(end, end + 1) && !map.jumped_between(first - 1, first));
+    }
+
+    #[test]
+    fn a_jump_of_the_same_length_once_more_is_no_rate() {
+        let second = 2_000 * MS;
+        assert_eq!(each_20_ms(&[0, 0, second, 2 * second]).jumps(), 2);
     }
 
     #[test]

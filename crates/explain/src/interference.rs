@@ -45,11 +45,13 @@ impl InterferenceColumns {
     }
 
     /// Returns the counts of one gap. `counter` is the gap's own count of interferences, if it has
-    /// one. `activities` overlap the gap.
+    /// one. `activities` overlap the gap. If records may have been lost, the gap does not count as
+    /// free of interference.
     pub(crate) fn of_gap(
         visibility: &Visibility,
         counter: Option<u32>,
         activities: &[Activity],
+        may_have_lost: bool,
     ) -> InterferenceColumns {
         let mut counted = InterferenceColumns::none(visibility);
         // The counter shows better than an overlap whether an interference at the edge was inside
@@ -59,7 +61,7 @@ impl InterferenceColumns {
             None => activities.is_empty(),
         };
         if let Some(hw) = &mut counted.hw {
-            *hw = u64::from(untouched);
+            *hw = u64::from(untouched && !may_have_lost);
         }
         for activity in activities {
             let class = match activity.kind {

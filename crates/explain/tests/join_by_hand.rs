@@ -98,7 +98,7 @@ fn what_the_host_places_is_no_steal_and_taken_off_nothing_twice() {
 /// The exit takes 6 us of the gap, which is too short for the clock error.
 #[test]
 fn what_the_clock_is_not_sure_of_is_taken_off_nothing_twice_either() {
-    let (guest_facts, host_facts, pairs) = plain_of_bound(BOUNDS - 1);
+    let (guest_facts, host_facts, pairs, _) = plain_of_bound(BOUNDS - 1);
     let irq = Activity {
         steal_ns: 4_000,
         ..own(Irq, 1_000, 9_000, 0)

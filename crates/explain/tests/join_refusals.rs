@@ -1,6 +1,6 @@
 //! Tests case by case which recordings are joined and which are refused.
 
-use crate::streams::clocks::Stop;
+use crate::streams::clocks::{Stop, StopKind};
 use crate::streams::pairs::{RecordedPair, RecordingPlan};
 use vmnoise_events::*;
 use vmnoise_explain::{Alternative, JoinError, PairingFailure, PairingVerdict, Pairs};
@@ -231,6 +231,7 @@ fn what_one_known_clock_and_both_recordings_hold_is_witnessed() {
     plan.clocks.stops = vec![Stop {
         from_ns: 900 * MS,
         to_ns: 1_000 * MS,
+        kind: StopKind::Paused,
     }];
     let pairs = plan.record().matched().unwrap();
     let pair = &pairs.pairs()[0];

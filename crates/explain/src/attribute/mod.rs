@@ -119,7 +119,12 @@ impl Attribution {
         context: Context<'_>,
     ) {
         let visibility = context.visibility;
-        let interference = InterferenceColumns::of_gap(visibility, gap.interference, activities);
+        let interference = InterferenceColumns::of_gap(
+            visibility,
+            gap.interference,
+            activities,
+            context.may_have_lost,
+        );
         let shown = interference.activities();
         let lost = |count: u32| u64::from(count).saturating_sub(shown);
         self.begin(gap.cpu, (start_ns, dur_ns), context);

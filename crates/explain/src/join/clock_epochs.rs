@@ -1,6 +1,8 @@
 //! Relation of one machine's TSC to its CLOCK_MONOTONIC during a recording, divided into epochs. A
 //! new epoch starts where one of the two clocks jumped, for example after a suspend.
 
+use std::ops::Range;
+
 use vmnoise_events::{Anchor, ClockFacts};
 
 use crate::clockmap::ClockMap;
@@ -18,6 +20,8 @@ pub(super) struct ClockEpochs {
     epochs: Vec<ClockMap>,
     /// Whether the clocks jumped more than [`MOST`] times.
     has_ended: bool,
+    /// Readings that the TSC may have shown twice, because the TSC went back.
+    shown_twice: Vec<Range<u64>>,
 }
 
 impl ClockEpochs {
@@ -26,6 +30,7 @@ impl ClockEpochs {
             facts: *facts,
             epochs: Vec::new(),
             has_ended: false,
+            shown_twice: Vec::new(),
         }
     }
 
@@ -45,8 +50,23 @@ impl ClockEpochs {
         self.has_ended = self.epochs.len() == MOST;
         let mut epoch = ClockMap::new(&self.facts);
         if !self.has_ended && epoch.add(anchor) {
+            let shown_twice = self.shown_around(anchor);
+            self.shown_twice.extend(shown_twice.into_iter().flatten());
             self.epochs.push(epoch);
         }
+    }
+
+    /// Returns the readings that the TSC may have shown between the last anchor and the jump, and
+    /// between the jump and this anchor. Returns `None` if no reading can have been shown twice,
+    /// because the TSC jumped far forward.
+    fn shown_around(&self, anchor: &Anchor) -> Option<[Range<u64>; 2]> {
+        let epoch = self.epochs.last()?;
+        let ((_, last_tsc), (_, last_ns)) = epoch.span_tsc().zip(epoch.span_mono_ns())?;
+        let most_tsc = epoch.most_cycles(anchor.mono_ns - last_ns);
+        let first_tsc = anchor.before_tsc;
+        let before = last_tsc.saturating_add(1)..last_tsc.saturating_add(most_tsc);
+        let after = first_tsc.saturating_sub(most_tsc)..first_tsc;
+        (first_tsc < before.end).then_some([before, after])
     }
 
     /// Returns CLOCK_MONOTONIC at the first and at the last anchor, in nanoseconds; `None` without
@@ -72,16 +92,42 @@ impl ClockEpochs {
         Some((place, epoch.tsc(mono_ns)))
     }
 
-    /// Returns CLOCK_MONOTONIC in nanoseconds at this TSC reading; `None` if no epoch, or more than
-    /// one, has this reading.
+    /// Returns CLOCK_MONOTONIC in nanoseconds at this TSC reading; `None` if no epoch has this
+    /// reading, if two have it, or if the TSC may have shown it twice.
     pub(super) fn mono_ns(&self, tsc: u64) -> Option<u64> {
-        let holds = |(first_tsc, last_tsc)| first_tsc <= tsc && tsc <= last_tsc;
-        let mut epochs = self
-            .epochs
-            .iter()
-            .filter(|epoch| epoch.span_tsc().is_some_and(holds));
+        let mut epochs = self.epochs_within(tsc, tsc);
         let epoch = epochs.next()?;
-        epochs.next().is_none().then(|| epoch.mono_ns(tsc))
+        (!self.shows_twice(tsc, tsc)).then(|| epoch.mono_ns(tsc))
+    }
+
+    /// Returns whether the TSC may have shown a reading between `first_tsc` and `last_tsc` twice.
+    /// Both must lie in one epoch.
+    pub(super) fn shows_twice(&self, first_tsc: u64, last_tsc: u64) -> bool {
+        let mut twice = self.shown_twice.iter();
+        twice.any(|readings| readings.start <= last_tsc && first_tsc < readings.end)
+            || self.epochs_within(first_tsc, last_tsc).nth(1).is_some()
+    }
+
+    /// Returns the readings that the TSC may have shown twice, unsorted.
+    pub(super) fn readings_twice(&self) -> Vec<Range<u64>> {
+        let spans = self.epochs.iter().filter_map(ClockMap::span_tsc);
+        let spans: Vec<(u64, u64)> = spans.collect();
+        let mut twice = self.shown_twice.clone();
+        for (place, one) in spans.iter().enumerate() {
+            let both = spans[..place].iter().map(|other| {
+                let (first_tsc, last_tsc) = (one.0.max(other.0), one.1.min(other.1));
+                first_tsc..last_tsc.saturating_add(1)
+            });
+            twice.extend(both.filter(|readings| !readings.is_empty()));
+        }
+        twice
+    }
+
+    /// Returns the epochs that have a reading between `first_tsc` and `last_tsc`.
+    fn epochs_within(&self, first_tsc: u64, last_tsc: u64) -> impl Iterator<Item = &ClockMap> {
+        let has_one = move |(from_tsc, until_tsc)| from_tsc <= last_tsc && first_tsc <= until_tsc;
+        let epochs = self.epochs.iter();
+        epochs.filter(move |epoch| epoch.span_tsc().is_some_and(has_one))
     }
 
     /// Returns the largest error of a conversion between the clocks, in nanoseconds. The error
@@ -164,6 +210,26 @@ mod tests {
         assert_eq!(epochs.mono_ns(2_100_000_000), Some(50_000_100));
         assert_eq!(epochs.mono_ns(20_000_000), None, "it was read twice");
         assert_eq!(epochs.bound_ns(), 2);
+    }
+
+    #[test]
+    fn a_reading_that_was_shown_before_a_jump_back_and_after_is_of_no_time() {
+        // The TSC went back by 10 ms, and exceeded its last reading again when the clocks were
+        // read.
+        let epochs = epochs(&[
+            (0, 100),
+            (40_000_000, 20_000_100),
+            (60_000_000, 40_000_100),
+            (100_000_000, 60_000_100),
+        ]);
+        assert_eq!(epochs.iter().count(), 2);
+        // The TSC ran for at most 20 ms, plus a 200th part, plus 10 us. All of this may be before
+        // the jump, or after it.
+        let most = 40_220_000;
+        let (first, end) = (60_000_000 - most, 40_000_000 + most);
+        assert!(epochs.mono_ns(first - 1).is_some() && epochs.mono_ns(end).is_some());
+        let twice = (epochs.mono_ns(first), epochs.mono_ns(end - 1));
+        assert_eq!(twice, (None, None));
     }
 
     #[test]

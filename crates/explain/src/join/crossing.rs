@@ -30,11 +30,14 @@ pub(super) struct Overlap {
 
 impl Crossing<'_> {
     /// Returns the guest's counter at this time of the host's CLOCK_MONOTONIC, and the line of the
-    /// conversion.
+    /// conversion. Returns `None` also if the counter showed this reading twice.
     pub(super) fn guest_tsc(&self, host_mono_ns: u64) -> Option<(Line, u64)> {
         let (epoch, tsc) = self.host.tsc(host_mono_ns)?;
         let (clock, in_force) = self.clock.at(host_mono_ns)?;
-        Some((Line { epoch, clock }, in_force.guest_tsc(tsc)?))
+        let guest_tsc = in_force.guest_tsc(tsc)?;
+        let line = Line { epoch, clock };
+        let is_known = self.shows_once(line, guest_tsc, guest_tsc);
+        is_known.then_some((line, guest_tsc))
     }
 
     /// Returns the guest's CLOCK_MONOTONIC at this time of the host's, both in nanoseconds.
@@ -44,17 +47,42 @@ impl Crossing<'_> {
     }
 
     /// Returns the host's CLOCK_MONOTONIC in nanoseconds at this reading of the guest's counter,
-    /// and the line of the conversion. If several times fit, returns the last one.
+    /// and the line of the conversion. Returns `None` also if the counter showed this reading twice.
     pub(super) fn host_mono_ns(&self, guest_tsc: u64) -> Option<(Line, u64)> {
-        self.clock.iter().rev().find_map(|(clock, held)| {
-            let tsc = host_tsc(&held.clock, guest_tsc)?;
-            let mut epochs = self.host.iter().rev();
-            epochs.find_map(|(epoch, map, (first_ns, last_ns))| {
-                let mono_ns = map.mono_ns(tsc);
+        let (line, mono_ns) = self
+            .lines()
+            .find_map(|(line, held, map, (from_ns, until_ns))| {
+                let mono_ns = map.mono_ns(host_tsc(&held.clock, guest_tsc)?);
+                let holds = (from_ns..=until_ns).contains(&mono_ns);
+                holds.then_some((line, mono_ns))
+            })?;
+        let is_known = self.shows_once(line, guest_tsc, guest_tsc);
+        is_known.then_some((line, mono_ns))
+    }
+
+    /// Returns whether the guest's counter showed each reading between `first_tsc` and `last_tsc`
+    /// only once, as far as both recordings show. Both readings must lie on `line`.
+    pub(super) fn shows_once(&self, line: Line, first_tsc: u64, last_tsc: u64) -> bool {
+        let mut others = self.lines().filter(|(other, ..)| *other != line);
+        let is_twice = others.any(|(_, held, map, (from_ns, until_ns))| {
+            let reading = |mono_ns| held.clock.guest_tsc(map.tsc(mono_ns));
+            // The counter has no reading before the guest starts.
+            let shown = reading(until_ns).map(|to_tsc| (reading(from_ns).unwrap_or(0), to_tsc));
+            shown.is_some_and(|(from_tsc, to_tsc)| from_tsc <= last_tsc && first_tsc <= to_tsc)
+        });
+        !is_twice && !self.guest.shows_twice(first_tsc, last_tsc)
+    }
+
+    /// Returns the lines, each with its clocks and the time of the host's CLOCK_MONOTONIC for which
+    /// it holds.
+    fn lines(&self) -> impl Iterator<Item = (Line, &Held, &ClockMap, (u64, u64))> {
+        self.clock.iter().flat_map(move |(clock, held)| {
+            let epochs = self.host.iter();
+            epochs.filter_map(move |(epoch, map, (first_ns, last_ns))| {
                 let from_ns = held.from_mono_ns.max(first_ns);
                 let until_ns = held.until_mono_ns.min(last_ns);
-                let holds = (from_ns..=until_ns).contains(&mono_ns);
-                holds.then_some((Line { epoch, clock }, mono_ns))
+                let line = Line { epoch, clock };
+                (from_ns <= until_ns).then_some((line, held, map, (from_ns, until_ns)))
             })
         })
     }

@@ -113,15 +113,67 @@ impl ObservedCpu {
         most_tsc.min(handed_tsc.saturating_add(length_tsc / PAUSED_PART))
     }
 
-    /// Sorts the gaps, which came in the order of their ends.
-    pub(super) fn sort(&mut self) {
+    /// Sorts the gaps, which came in the order of their ends. Removes all that was observed at the
+    /// readings in `twice`, because the guest's counter may have shown them at two times.
+    pub(super) fn settle_all(&mut self, twice: Vec<Range<u64>>) {
         self.gaps.sort_unstable();
+        if twice.is_empty() {
+            return;
+        }
+        let twice = merged(twice);
+        let (unknown, known): (Vec<_>, Vec<_>) = self
+            .gaps
+            .iter()
+            .partition(|(from, to)| next_of(&twice, *from).is_some_and(|next| next.start <= *to));
+        self.gaps = known;
+        // An exit in such a gap was not observed between two gaps.
+        let unknown = unknown.into_iter();
+        let unknown = unknown.map(|(from, to)| from..to.saturating_add(1));
+        let unknown = merged(unknown.chain(twice).collect());
+        let is_known = |at: &u64| next_of(&unknown, *at).is_none_or(|next| *at < next.start);
+        self.ran.retain(is_known);
+        let polled = self.polled.iter();
+        let parts = polled.flat_map(|window| without(*window, &unknown));
+        let mut polled: Vec<(u64, u64)> = parts.collect();
+        polled.sort_unstable();
+        self.polled = polled;
     }
 
     /// Returns the first and the last reading; `None` if the workload never reported a reading.
     pub(super) fn span(&self) -> Option<(u64, u64)> {
         self.span
     }
+}
+
+/// Returns these ranges ascending and disjoint.
+fn merged(mut ranges: Vec<Range<u64>>) -> Vec<Range<u64>> {
+    ranges.sort_unstable_by_key(|range| range.start);
+    let mut merged: Vec<Range<u64>> = Vec::new();
+    for range in ranges {
+        match merged.last_mut() {
+            Some(last) if range.start <= last.end => last.end = last.end.max(range.end),
+            _ => merged.push(range),
+        }
+    }
+    merged
+}
+
+/// Returns the first of the ascending ranges that ends after this reading.
+fn next_of(ranges: &[Range<u64>], tsc: u64) -> Option<&Range<u64>> {
+    ranges.get(ranges.partition_point(|range| range.end <= tsc))
+}
+
+/// Returns the parts of a window that lie outside of these ascending ranges.
+fn without(
+    (from, to): (u64, u64),
+    ranges: &[Range<u64>],
+) -> impl Iterator<Item = (u64, u64)> + use<'_> {
+    let first = ranges.partition_point(|range| range.end <= from);
+    let inside = ranges[first..].iter().take_while(move |it| it.start <= to);
+    let starts = [from].into_iter().chain(inside.clone().map(|it| it.end));
+    let ends = inside.map(|it| it.start.checked_sub(1)).chain([Some(to)]);
+    let parts = starts.zip(ends).map(|(from, to)| Some((from, to?)));
+    parts.flatten().filter(|(from, to)| from <= to)
 }
 
 /// Index of an [`ObservedCpu`] for look-ups by time.
@@ -349,7 +401,7 @@ mod tests {
             polled: vec![(1_000, 3_000)],
             ..ObservedCpu::default()
         };
-        observed.sort();
+        observed.settle_all(Vec::new());
         let holes = Holes::of(&observed);
         assert!(holes.polled(1_100, 2_900, 100) && !holes.polled(1_099, 2_900, 100));
         assert_eq!(holes.find(1_200, 1_300, 0), Ok(0));
@@ -362,13 +414,28 @@ mod tests {
     }
 
     #[test]
+    fn a_reading_that_was_shown_twice_is_no_evidence() {
+        // The counter went back from 2,000 to 1,000.
+        let mut observed = ObservedCpu {
+            gaps: vec![(1_700, 1_800), (500, 600), (900, 1_050), (2_100, 2_200)],
+            polled: vec![(400, 2_000), (1_000, 3_000)],
+            ran: vec![550, 950, 1_750, 2_150],
+            ..ObservedCpu::default()
+        };
+        observed.settle_all(vec![1_500..2_001, 1_000..1_600]);
+        assert_eq!(observed.gaps, [(500, 600), (2_100, 2_200)]);
+        assert_eq!(observed.polled, [(400, 899), (2_001, 3_000)]);
+        assert_eq!(observed.ran, [550, 2_150]);
+    }
+
+    #[test]
     fn the_chance_is_the_room_that_gaps_leave() {
         let mut observed = ObservedCpu {
             gaps: vec![(1_000, 1_100), (2_000, 2_500)],
             polled: vec![(0, 10_000)],
             ..ObservedCpu::default()
         };
-        observed.sort();
+        observed.settle_all(Vec::new());
         let holes = Holes::of(&observed);
         assert_eq!(holes.chance(0, 0), 0.06);
         assert_eq!(holes.chance(100, 0), 0.04);

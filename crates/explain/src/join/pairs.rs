@@ -134,8 +134,8 @@ impl Pairs {
         self.crossing(joined).guest_mono_ns(host_mono_ns)
     }
 
-    /// Converts a time of a guest's CPU to the host's clock. If several times of the host fit,
-    /// returns the last one. Returns `None` in the same cases as [`Self::map`].
+    /// Converts a time of a guest's CPU to the host's clock. Returns `None` in the same cases as
+    /// [`Self::map`], and if the guest's counter showed a reading twice.
     pub fn host_mono_ns(&self, cpu: u32, guest_mono_ns: u64) -> Option<u64> {
         let (_, guest_tsc) = self.guest.tsc(guest_mono_ns)?;
         let (_, host_mono_ns) = self.crossing(self.joined(cpu)?).host_mono_ns(guest_tsc)?;
@@ -151,10 +151,16 @@ impl Pairs {
             let (epoch, guest_tsc) = self.guest.tsc(guest_mono_ns)?;
             let (line, host_mono_ns) = self.crossing(vcpu).host_mono_ns(guest_tsc)?;
             let is_there = from_ns <= host_mono_ns && host_mono_ns <= until_ns;
-            (is_there && host_mono_ns <= self.host_until_ns).then_some((epoch, line))
+            let is_known = is_there && host_mono_ns <= self.host_until_ns;
+            is_known.then_some((epoch, line, guest_tsc))
         };
-        let lines = line(start_mono_ns).zip(line(end_mono_ns));
-        start_mono_ns <= end_mono_ns && lines.is_some_and(|(start, end)| start == end)
+        let ends = line(start_mono_ns).zip(line(end_mono_ns));
+        let is_one_line = ends.is_some_and(|((epoch, line, start_tsc), end)| {
+            let crossing = self.joined(cpu).map(|vcpu| self.crossing(vcpu));
+            let is_shown_once = |it: Crossing<'_>| it.shows_once(line, start_tsc, end.2);
+            (epoch, line) == (end.0, end.1) && crossing.is_some_and(is_shown_once)
+        });
+        start_mono_ns <= end_mono_ns && is_one_line
     }
 
     /// Returns the error bound of [`Self::map`] on this CPU, in nanoseconds; `None` without a pair.

@@ -1,7 +1,7 @@
 //! The clocks of a host and one of its guests, with the truth about them. All follow from an
 //! ideal time in nanoseconds, which no recording knows.
 
-use vmnoise_events::{Anchor, ClockFacts, ClockSource, VcpuClock, VcpuId};
+use vmnoise_events::{Anchor, ClockFacts, ClockSource, Event, VcpuClock, VcpuId};
 
 const NS_PER_S: i128 = 1_000_000_000;
 const PPB: i128 = 1_000_000_000;
@@ -55,16 +55,50 @@ impl Monotonic {
     }
 }
 
-/// The VM was stopped, and went on with its counter where it had been: KVM was told another
-/// offset meanwhile.
+/// Reason why the guest's vCPUs did not run. The reason decides which clocks stood still.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum StopKind {
+    /// The VM was paused and resumed. KVM got another offset, so the guest's counter and its
+    /// CLOCK_MONOTONIC stood still.
+    Paused,
+    /// The guest was suspended. Its CLOCK_MONOTONIC stood still, and its counter went on.
+    Suspended,
+    /// The VM was loaded from a snapshot. The guest's CLOCK_MONOTONIC stood still, and its counter
+    /// went back.
+    Restored { back_ns: u64 },
+    /// The host was suspended to RAM. The host's CLOCK_MONOTONIC stood still, and all other clocks
+    /// went on.
+    HostSuspended,
+}
+
+/// A period in which the VM did not run.
 #[derive(Debug, Clone, Copy)]
 pub struct Stop {
     pub from_ns: u64,
     pub to_ns: u64,
+    pub kind: StopKind,
 }
 
-/// The truth about the clocks of a host and a guest. The guest's CLOCK_MONOTONIC is a
-/// function of its counter: both stand still while the VM is stopped.
+impl Stop {
+    fn dur_ns(&self) -> u64 {
+        self.to_ns - self.from_ns
+    }
+
+    fn overlaps(&self, from_ns: u64, to_ns: u64) -> bool {
+        from_ns < self.to_ns && self.from_ns < to_ns
+    }
+
+    /// Returns the time that the guest's counter lacks after the stop.
+    fn lost_ns(&self) -> u64 {
+        match self.kind {
+            StopKind::Paused => self.dur_ns(),
+            StopKind::Restored { back_ns } => self.dur_ns() + back_ns,
+            StopKind::Suspended | StopKind::HostSuspended => 0,
+        }
+    }
+}
+
+/// The truth about the clocks of a host and a guest.
 #[derive(Debug, Clone)]
 pub struct PairClocks {
     pub host_hz: u64,
@@ -105,7 +139,7 @@ impl PairClocks {
     }
 
     pub fn host_mono_ns(&self, at_ns: u64) -> u64 {
-        self.host_mono.at(at_ns)
+        self.host_mono.at(at_ns - self.stopped_ns(at_ns, true))
     }
 
     /// Not while it is stopped.
@@ -121,19 +155,63 @@ impl PairClocks {
     }
 
     pub fn guest_mono_ns(&self, at_ns: u64) -> u64 {
-        let over = self.stops.iter().filter(|stop| stop.to_ns <= at_ns);
-        let stopped_ns: u64 = over.map(|stop| stop.to_ns - stop.from_ns).sum();
-        self.guest_mono.at(at_ns - stopped_ns)
+        self.guest_mono.at(at_ns - self.stopped_ns(at_ns, false))
+    }
+
+    /// Returns for how long a CLOCK_MONOTONIC had stood still by `at_ns`: the host's if `of_host`,
+    /// otherwise the guest's.
+    fn stopped_ns(&self, at_ns: u64, of_host: bool) -> u64 {
+        let stands = |stop: &&Stop| (stop.kind == StopKind::HostSuspended) == of_host;
+        let stops = self.stops.iter().filter(stands);
+        let until = stops.map(|stop| at_ns.clamp(stop.from_ns, stop.to_ns) - stop.from_ns);
+        until.sum()
+    }
+
+    /// Returns whether the guest's counter goes back in one of the stops.
+    pub fn goes_back(&self) -> bool {
+        let mut stops = self.stops.iter();
+        stops.any(|stop| matches!(stop.kind, StopKind::Restored { .. }))
     }
 
     pub fn guest_hz(&self) -> u64 {
         ((u128::from(self.host_hz) * u128::from(self.ratio)) >> self.ratio_frac_bits) as u64
     }
 
+    /// Returns the stops after which KVM has another offset.
+    fn new_offsets(&self) -> impl Iterator<Item = &Stop> {
+        self.stops.iter().filter(|stop| stop.lost_ns() > 0)
+    }
+
     /// From when on each clock of the guest holds.
     fn starts(&self) -> impl Iterator<Item = u64> {
         [0].into_iter()
-            .chain(self.stops.iter().map(|stop| stop.to_ns))
+            .chain(self.new_offsets().map(|stop| stop.to_ns))
+    }
+
+    /// Keeps the rate of both CLOCK_MONOTONIC from `within_ns` before each of these times until
+    /// `within_ns` after it.
+    pub fn keep_rates_around(&mut self, times_ns: &[u64], within_ns: u64) {
+        let PairClocks {
+            host_mono,
+            guest_mono,
+            stops,
+            ..
+        } = self;
+        for (mono, is_host) in [(host_mono, true), (guest_mono, false)] {
+            let stands = |stop: &&Stop| (stop.kind == StopKind::HostSuspended) == is_host;
+            let ideal_ns = |elapsed_ns: u64| {
+                let stood = stops.iter().filter(stands);
+                stood.fold(elapsed_ns, |at_ns, stop| match stop.from_ns <= at_ns {
+                    true => at_ns + stop.dur_ns(),
+                    false => at_ns,
+                })
+            };
+            mono.ppb.retain(|(from_ns, _)| {
+                let at_ns = ideal_ns(*from_ns);
+                let mut away = times_ns.iter().map(|time_ns| time_ns.abs_diff(at_ns));
+                *from_ns == 0 || away.all(|away_ns| away_ns > within_ns)
+            });
+        }
     }
 
     /// What the host records of them for this vCPU.
@@ -151,9 +229,8 @@ impl PairClocks {
             ratio_frac_bits: self.ratio_frac_bits,
         };
         let mut clocks = vec![clock(offset, first_ns, first_ns)];
-        for stop in &self.stops {
-            let stopped_ns = i128::from(stop.to_ns - stop.from_ns);
-            offset -= stopped_ns * i128::from(self.guest_hz()) / NS_PER_S;
+        for stop in self.new_offsets() {
+            offset -= i128::from(stop.lost_ns()) * i128::from(self.guest_hz()) / NS_PER_S;
             let (until_ns, from_ns) = (stop.from_ns, stop.to_ns);
             clocks.push(clock(
                 offset,
@@ -184,10 +261,90 @@ impl PairClocks {
         }
     }
 
+    /// Returns whether the host is suspended at any time in `from_ns..to_ns`.
+    pub fn host_is_suspended(&self, from_ns: u64, to_ns: u64) -> bool {
+        let mut stops = self.stops.iter();
+        stops.any(|stop| stop.kind == StopKind::HostSuspended && stop.overlaps(from_ns, to_ns))
+    }
+
     /// Whether the VM is stopped at any time of that.
     pub fn is_stopped(&self, from_ns: u64, to_ns: u64) -> bool {
         let mut stops = self.stops.iter();
-        stops.any(|stop| from_ns < stop.to_ns && stop.from_ns < to_ns)
+        stops.any(|stop| stop.overlaps(from_ns, to_ns))
+    }
+}
+
+/// PairClocks of one kernel, by their values at ideal time 0. Its counter makes a whole number of
+/// cycles per nanosecond.
+#[derive(Debug, Clone, Copy)]
+pub struct Shown {
+    pub cycles_per_ns: u64,
+    pub first_tsc: u64,
+    pub first_mono_ns: u64,
+}
+
+impl Shown {
+    /// PairClocks that show the ideal time.
+    pub const PLAIN: Shown = Shown {
+        cycles_per_ns: 1,
+        first_tsc: 0,
+        first_mono_ns: 0,
+    };
+
+    pub fn tsc(&self, at_ns: u64) -> u64 {
+        self.first_tsc + self.cycles_per_ns * at_ns
+    }
+
+    pub fn mono_ns(&self, at_ns: u64) -> u64 {
+        self.first_mono_ns + at_ns
+    }
+
+    /// Returns the facts about this kernel's clocks.
+    pub fn facts(&self) -> ClockFacts {
+        clock_facts(self.cycles_per_ns * 1_000_000_000)
+    }
+
+    /// Returns a stream in ideal time with the times that this kernel's clocks show.
+    pub fn stream(&self, mut events: Vec<Event>) -> Vec<Event> {
+        events.iter_mut().for_each(|event| self.date(event));
+        events
+    }
+
+    fn date(&self, event: &mut Event) {
+        let tsc = |at: &mut u64| *at = self.tsc(*at);
+        let mono_ns = |at: &mut u64| *at = self.mono_ns(*at);
+        match event {
+            Event::Gap(gap) => {
+                tsc(&mut gap.start_tsc);
+                tsc(&mut gap.end_tsc);
+            }
+            Event::Tally(tally) => {
+                tsc(&mut tally.first_tsc);
+                tsc(&mut tally.last_tsc);
+            }
+            Event::Anchor(anchor) => {
+                tsc(&mut anchor.before_tsc);
+                mono_ns(&mut anchor.mono_ns);
+                tsc(&mut anchor.after_tsc);
+            }
+            Event::Activity(it) => {
+                mono_ns(&mut it.start_mono_ns);
+                mono_ns(&mut it.end_mono_ns);
+            }
+            Event::Activation(it) => {
+                mono_ns(&mut it.expiry_mono_ns);
+                mono_ns(&mut it.woke_mono_ns);
+                let steps = [
+                    &mut it.armed_mono_ns,
+                    &mut it.irq_mono_ns,
+                    &mut it.waking_mono_ns,
+                    &mut it.switch_mono_ns,
+                ];
+                steps.into_iter().flatten().for_each(mono_ns);
+            }
+            Event::Watermark(at) => mono_ns(at),
+            _ => {}
+        }
     }
 }
 

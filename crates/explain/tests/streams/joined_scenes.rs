@@ -72,6 +72,25 @@ pub fn guest_stream(gaps: &[Gap], activities: &[Activity], marks: &[bool]) -> Ve
     reported_by_guest(gaps, activities, marks)
 }
 
+/// Returns which of the requested marks of a guest's stream are true. By a true mark, every
+/// activity that reached into an earlier gap has ended.
+pub fn true_marks(gaps: &[Gap], activities: &[Activity], marks: &[bool]) -> Vec<bool> {
+    let of_gaps = gaps.iter().map(|gap| gap.end_tsc);
+    let ends = of_gaps.chain(activities.iter().map(|it| it.end_mono_ns));
+    let mut ends: Vec<u64> = ends.collect();
+    ends.sort_unstable();
+    let reaches_past = |gap: &Gap, mark: u64| {
+        let mut activities = activities.iter();
+        activities.any(|it| it.start_mono_ns < gap.end_tsc && it.end_mono_ns > mark)
+    };
+    let is_true = |mark: u64| {
+        let mut over = gaps.iter().filter(|gap| gap.end_tsc <= mark);
+        !over.any(|gap| reaches_past(gap, mark))
+    };
+    let each = ends.into_iter().zip(marks);
+    each.map(|(mark, asked)| *asked && is_true(mark)).collect()
+}
+
 /// What a guest reports whose tasks wake up.
 pub fn task_stream(wakeups: &[Activation], activities: &[Activity], marks: &[bool]) -> Vec<Event> {
     let wakeups = wakeups.iter();

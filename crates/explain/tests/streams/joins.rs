@@ -5,6 +5,7 @@ use std::sync::OnceLock;
 use vmnoise_events::{Event, RunFacts, Share};
 use vmnoise_explain::{JoinError, JoinOptions, JoinTree, JoinedRun, Joiner, Matcher, Pairs};
 
+use super::clocks::Shown;
 use super::pairs::{RecordedPair, RecordingPlan};
 
 /// Lists everything.
@@ -36,15 +37,34 @@ pub fn plain() -> (RunFacts, RunFacts, Pairs) {
 /// How many pairs there are whose clock is known less and less well.
 pub const BOUNDS: usize = 8;
 
-/// As `plain`, where the workload's way out of each gap and into it is longer: what the data say of
-/// the clock is as much worse.
-pub fn plain_of_bound(number: usize) -> (RunFacts, RunFacts, Pairs) {
+/// Facts of a guest, facts of its host, their pairs, and the guest's clocks.
+pub type OfBound = (RunFacts, RunFacts, Pairs, Shown);
+
+/// Returns a pair like `plain`, but with gaps that begin earlier and end later, so that the clock
+/// error is larger. Every second guest has a scaled counter with an offset, and a CLOCK_MONOTONIC
+/// that is ahead of the host's.
+pub fn plain_of_bound(number: usize) -> OfBound {
     const WAYS_NS: [u64; BOUNDS] = [0, 0, 0, 100, 250, 500, 1_000, 3_000];
-    static PAIRS: OnceLock<[(RunFacts, RunFacts, Pairs); BOUNDS]> = OnceLock::new();
-    PAIRS.get_or_init(|| WAYS_NS.map(plain_but_for))[number].clone()
+    static PAIRS: OnceLock<[OfBound; BOUNDS]> = OnceLock::new();
+    let pairs = PAIRS.get_or_init(|| {
+        let mut cycles_per_ns = 0;
+        WAYS_NS.map(|way_ns| {
+            cycles_per_ns += 1;
+            let shown = match cycles_per_ns % 2 {
+                0 => Shown::PLAIN,
+                _ => Shown {
+                    cycles_per_ns,
+                    first_tsc: 7_000_000_001,
+                    first_mono_ns: 3_000_000_007,
+                },
+            };
+            plain_but_for(way_ns, shown)
+        })
+    });
+    pairs[number].clone()
 }
 
-fn plain_but_for(way_ns: u64) -> (RunFacts, RunFacts, Pairs) {
+fn plain_but_for(way_ns: u64, shown: Shown) -> OfBound {
     let mut pair = RecordingPlan::plain().record();
     for event in &mut pair.guest {
         if let Event::Gap(gap) = event {
@@ -52,8 +72,16 @@ fn plain_but_for(way_ns: u64) -> (RunFacts, RunFacts, Pairs) {
             gap.end_tsc += way_ns;
         }
     }
+    pair.guest = shown.stream(pair.guest);
+    pair.guest_facts.clock = shown.facts();
+    for event in &mut pair.host {
+        if let Event::VcpuClock(clock) = event {
+            (clock.ratio, clock.ratio_frac_bits) = (shown.cycles_per_ns << 32, 32);
+            clock.offset_tsc = shown.first_tsc as i64;
+        }
+    }
     let pairs = pairs_of(&pair).expect("the same pair");
-    (pair.guest_facts, pair.host_facts, pairs)
+    (pair.guest_facts, pair.host_facts, pairs, shown)
 }
 
 /// Reads both in turns, as far as each is wanted.

@@ -20,7 +20,7 @@ impl LifeSpan {
     }
 }
 
-/// When the vCPUs of the guest are on the host that records, in ideal time.
+/// When a vCPU of the guest is on the host that records, in ideal time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum VcpuStay {
     /// All the time.
@@ -29,8 +29,10 @@ pub enum VcpuStay {
     Until(u64),
     /// From then on: the VM was moved here.
     From(u64),
-    /// All the time, but the host reports each of them under another id from then on.
+    /// All the time, but from then on the host reports the vCPU under another id.
     OtherIdFrom(u64),
+    /// All the time, but from then on the vCPU has another thread, and so another id.
+    OtherThreadFrom(u64),
 }
 
 impl VcpuStay {
@@ -41,9 +43,21 @@ impl VcpuStay {
             VcpuStay::Always => Some(false),
             VcpuStay::Until(at_ns) => (exit.end_ns <= at_ns).then_some(false),
             VcpuStay::From(at_ns) => (at_ns <= exit.start_ns).then_some(false),
-            VcpuStay::OtherIdFrom(at_ns) if exit.end_ns <= at_ns => Some(false),
-            VcpuStay::OtherIdFrom(at_ns) => (at_ns <= exit.start_ns).then_some(true),
+            VcpuStay::OtherIdFrom(at_ns) | VcpuStay::OtherThreadFrom(at_ns) => {
+                match exit.end_ns <= at_ns {
+                    true => Some(false),
+                    false => (at_ns <= exit.start_ns).then_some(true),
+                }
+            }
         }
+    }
+
+    /// Returns whether the host reports the vCPU as two vCPUs, one after the other.
+    pub fn is_of_two(self) -> bool {
+        matches!(
+            self,
+            VcpuStay::OtherIdFrom(_) | VcpuStay::OtherThreadFrom(_)
+        )
     }
 }
 
@@ -56,6 +70,8 @@ pub struct Life {
     pub number: u32,
     /// Exits that were reported.
     pub exits: Vec<LifeSpan>,
+    /// Exits whose records were lost.
+    pub lost_exits: Vec<LifeSpan>,
     /// Gaps that were recorded, of the guest's time.
     pub gaps: Vec<LifeSpan>,
     /// All holes in the workload's time, also those lost or too short.
@@ -123,8 +139,9 @@ impl Life {
                 start_ns: at_ns + after_ns,
                 end_ns: at_ns + after_ns + len_ns,
             };
-            if !dice.percent(plan.lost_percent) {
-                self.exits.push(span);
+            match dice.percent(plan.lost_percent) {
+                true => self.lost_exits.push(span),
+                false => self.exits.push(span),
             }
         }
         // The way out and in again is nobody's; after some the guest has work of its own.

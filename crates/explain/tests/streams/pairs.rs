@@ -40,8 +40,8 @@ pub struct RecordingPlan {
     pub bracket_ns: u64,
     /// How many other VMs with as many vCPUs the host has; they have the same offset.
     pub other_vms: u32,
-    /// When the guest's vCPUs are on the host.
-    pub stay: VcpuStay,
+    /// Stays of the guest's vCPUs on the host. If there are fewer stays than vCPUs, they repeat.
+    pub stays: Vec<VcpuStay>,
 }
 
 impl RecordingPlan {
@@ -61,7 +61,7 @@ impl RecordingPlan {
             threshold_ns: 5 * US,
             bracket_ns: 0,
             other_vms: 0,
-            stay: VcpuStay::Always,
+            stays: vec![VcpuStay::Always],
         }
     }
 
@@ -109,8 +109,10 @@ impl RecordingPlan {
         let mut dice = Dice(self.seed ^ 0x6e57);
         let mut reported = Reported::default();
         for (cpu, life) in (0..).zip(lives.iter().take(self.apic_ids.len())) {
-            for gap in &life.gaps {
-                reported.add(gap.end_ns, Event::Gap(self.gap(cpu, gap)));
+            let gaps = life.gaps.iter().map(|gap| (gap, self.gap(cpu, gap)));
+            // The workload reports no gap in which its counter does not go forward.
+            for (gap, shown) in gaps.filter(|(_, shown)| shown.start_tsc < shown.end_tsc) {
+                reported.add(gap.end_ns, Event::Gap(shown));
             }
         }
         let (from_ns, to_ns) = self.guest;
@@ -156,31 +158,38 @@ impl RecordingPlan {
         }
     }
 
-    /// In the order of their ids: the other ids of the guest's vCPUs come after all that are there from the start.
-    fn reported_vcpus<'a>(&self, lives: &'a [Life]) -> Vec<ReportedVcpu<'a>> {
+    /// Returns when the vCPU at this place among all lives is on the host.
+    pub fn stay_of(&self, place: u32, life: &Life) -> VcpuStay {
+        match life.vm {
+            0 => self.stays[place as usize % self.stays.len()],
+            _ => VcpuStay::Always,
+        }
+    }
+
+    /// Returns the vCPUs in the order of their ids. The second ids of the guest's vCPUs come after
+    /// all first ids.
+    pub fn reported_vcpus<'a>(&self, lives: &'a [Life]) -> Vec<ReportedVcpu<'a>> {
         let of_id = |is_other: bool| {
             (0..).zip(lives).filter_map(move |(place, life)| {
-                let is_guests = life.vm == 0;
-                let stay = if is_guests {
-                    self.stay
-                } else {
-                    VcpuStay::Always
-                };
+                let stay = self.stay_of(place, life);
                 let exits = life.exits.iter().copied();
                 let exits = exits.filter(|exit| stay.reports(exit) == Some(is_other));
-                let is_defined = !is_other || matches!(stay, VcpuStay::OtherIdFrom(_));
-                is_defined.then(|| (place, life, exits.collect()))
+                let has_other_thread = is_other && matches!(stay, VcpuStay::OtherThreadFrom(_));
+                let is_defined = !is_other || stay.is_of_two();
+                is_defined.then(|| (place, life, exits.collect(), has_other_thread))
             })
         };
         let each = of_id(false).chain(of_id(true));
-        let vcpus = (0..)
-            .zip(each)
-            .map(|(id, (place, life, exits))| ReportedVcpu {
-                id,
-                place,
-                life,
-                exits,
-            });
+        let vcpus =
+            (0..).zip(each).map(
+                |(id, (place, life, exits, has_other_thread))| ReportedVcpu {
+                    id,
+                    place,
+                    life,
+                    exits,
+                    has_other_thread,
+                },
+            );
         vcpus.collect()
     }
 
@@ -219,10 +228,22 @@ impl RecordingPlan {
             let of_all = totals(vcpu.id, &spans);
             reported.last.extend(of_all.map(Event::VcpuTotals));
         }
+        for life in lives {
+            for lost in life
+                .lost_exits
+                .iter()
+                .filter(|lost| lost.end_ns >= self.host.0)
+            {
+                reported.lost_at_ns.push(lost.end_ns);
+            }
+        }
         let (from_ns, to_ns) = self.host;
         let ticks = self.ticks(from_ns, to_ns);
         reported.stream(from_ns, ticks, |at_ns, events| {
             let width_ns = dice.roll(0, self.bracket_ns + 1);
+            if self.clocks.host_is_suspended(at_ns, at_ns + width_ns) {
+                return None;
+            }
             let anchor = self.clocks.host_anchor(at_ns, width_ns, &mut dice);
             events.push(Event::Anchor(anchor));
             Some(anchor.mono_ns)
@@ -230,20 +251,21 @@ impl RecordingPlan {
     }
 }
 
-/// A vCPU as the host knows it: one that changes its id is two of these.
-struct ReportedVcpu<'a> {
-    id: u32,
+/// A vCPU as the host reports it. A vCPU that gets another id or thread is two of these.
+pub struct ReportedVcpu<'a> {
+    pub id: u32,
     /// The vCPU of the life.
     place: u32,
     life: &'a Life,
-    exits: Vec<LifeSpan>,
+    pub exits: Vec<LifeSpan>,
+    has_other_thread: bool,
 }
 
 impl ReportedVcpu<'_> {
     fn definition(&self) -> Vcpu {
         Vcpu {
             id: VcpuId(self.id),
-            tid: 4_170 + self.place,
+            tid: 4_170 + self.place + 500 * u32::from(self.has_other_thread),
             vmm_pid: 4_168 + 10_000 * self.life.vm,
             number: Some(self.life.number),
             vm: 1,
@@ -373,6 +395,8 @@ struct Reported {
     /// Before all else.
     first: Vec<Event>,
     timed: Vec<(u64, Event)>,
+    /// End of each exit whose record was lost.
+    lost_at_ns: Vec<u64>,
     /// After all else.
     last: Vec<Event>,
 }
@@ -380,6 +404,14 @@ struct Reported {
 impl Reported {
     fn add(&mut self, at_ns: u64, event: Event) {
         self.timed.push((at_ns, event));
+    }
+
+    /// Returns the number of records that were lost by `at_ns`, if any.
+    fn lost_by(&self, at_ns: u64) -> Option<Event> {
+        let lost = self.lost_at_ns.iter().filter(|lost_ns| **lost_ns <= at_ns);
+        let kind = LossKind::RingFull;
+        let count = lost.count() as u64;
+        (count > 0).then_some(Event::Loss(Loss { kind, count }))
     }
 
     /// The stream of a run from then on: `tick` begins each drain and returns CLOCK_MONOTONIC, or
@@ -390,9 +422,10 @@ impl Reported {
         ticks: impl Iterator<Item = u64>,
         mut tick: impl FnMut(u64, &mut Vec<Event>) -> Option<u64>,
     ) -> Vec<Event> {
-        let mut events = self.first;
-        self.timed.sort_by_key(|(at_ns, _)| *at_ns);
-        let mut timed = self.timed.into_iter().peekable();
+        let mut events = std::mem::take(&mut self.first);
+        let mut timed = std::mem::take(&mut self.timed);
+        timed.sort_by_key(|(at_ns, _)| *at_ns);
+        let mut timed = timed.into_iter().peekable();
         let mut last_ns = 0;
         for at_ns in ticks {
             let Some(mono_ns) = tick(at_ns, &mut events) else {
@@ -403,6 +436,7 @@ impl Reported {
                     events.push(event);
                 }
             }
+            events.extend(self.lost_by(at_ns));
             events.push(Event::Watermark(mono_ns.saturating_sub(SLACK_NS)));
             last_ns = mono_ns;
         }

@@ -33,12 +33,21 @@ fn wakeups(plan: &RecordingPlan, cpu: u32, life: &Life) -> Vec<Event> {
         .copied()
         .collect::<Vec<_>>();
     out.sort_unstable_by_key(|span| span.start_ns);
+    let mut out = &out[..];
     let mut at_ns = plan.guest.0;
     while at_ns < plan.guest.1 {
         let planned_ns = at_ns;
+        while let Some((first, later)) = out.split_first()
+            && first.end_ns <= at_ns
+        {
+            out = later;
+        }
         // It waits until there is room for all of its steps.
-        for span in &out {
-            if span.start_ns < at_ns + 5 * STEP_NS && span.end_ns > at_ns {
+        for span in out {
+            if span.start_ns >= at_ns + 5 * STEP_NS {
+                break;
+            }
+            if span.end_ns > at_ns {
                 at_ns = span.end_ns + US;
             }
         }

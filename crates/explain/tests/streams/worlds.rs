@@ -243,9 +243,13 @@ impl PairWorld {
             };
             let mut reported = 0;
             for (after_ns, len_ns) in &hole.exits {
-                if !dice.percent(self.lost_percent) {
-                    life.exits.push(span(*after_ns, *len_ns));
-                    reported += 1;
+                let exit = span(*after_ns, *len_ns);
+                match dice.percent(self.lost_percent) {
+                    true => life.lost_exits.push(exit),
+                    false => {
+                        life.exits.push(exit);
+                        reported += 1;
+                    }
                 }
             }
             let gap = span(0, hole.len_ns);

@@ -212,14 +212,15 @@ impl Matcher {
         }
         self.reported.sort();
         let lost_part = self.lost_part();
+        let twice = self.guest.readings_twice();
         for (cpu, observed) in &mut self.observed {
             observed.lost_part = lost_part;
-            observed.sort();
             let instants = self.ran.remove(cpu).unwrap_or_default();
             match self.guest_facts.workload {
                 MeasuringCommand::Timerlat => observe(observed, instants, &self.guest),
                 _ => observed.ran = readings(&instants, &self.guest),
             }
+            observed.settle_all(twice.clone());
         }
         let only = self.only.as_deref();
         let candidates = candidates(&self.guest_facts, &cpus, &self.reported, only)?;

@@ -91,8 +91,8 @@ fn damage() -> impl Strategy<Value = Vec<Damage>> {
     )
 }
 
-proptest! {
-    #![proptest_config(ProptestConfig { failure_persistence: None, ..Default::default() })]
+laws! {
+    one_in(4);
 
     #[test]
     fn holds_for_any_two_streams(
@@ -106,7 +106,7 @@ proptest! {
         asked in (0..4_000_u64, 0..4_usize, any::<bool>()),
         bound in 0..BOUNDS,
     ) {
-        let (mut guest_facts, mut host_facts, pairs) = plain_of_bound(bound);
+        let (mut guest_facts, mut host_facts, pairs, shown) = plain_of_bound(bound);
         guest_facts.witnesses = witnesses(bits);
         if bits >> 8 & 1 == 1 {
             guest_facts.workload = MeasuringCommand::Microvm;
@@ -120,7 +120,8 @@ proptest! {
         }
         host_facts.witnesses = witnesses(bits.rotate_left(6));
         host_facts.options.threshold_ns = if bits >> 15 & 1 == 1 { 400 } else { 0 };
-        let guest = damaged(guest_stream(&gaps(cuts, &steal_ns), &activities, &marks.0), &damages.0);
+        let guest = guest_stream(&gaps(cuts, &steal_ns), &activities, &marks.0);
+        let guest = damaged(shown.stream(guest), &damages.0);
         let host = damaged(host_stream(&scenes, &marks.1), &damages.1);
         let (above_ns, top, all) = asked;
         let options = match all {

@@ -2,13 +2,13 @@
 //! the noise, nothing panics, and the same stream gives the same result.
 
 use proptest::prelude::*;
-use proptest::test_runner::TestRunner;
 use vmnoise_events::{
     Activity, ActivityKind, Anchor, CpuTally, Event, FeedDetail, Gap, HostCulprit, HostFrame,
     HostReason, InterferenceCounts, Loss, LossKind, MeasuringCommand, OwnCost, RunFacts, Share,
     ShareMap, Source, SourceId, Witnesses,
 };
 
+use super::holds_for;
 use crate::laws::gaps::obeys_the_law;
 use crate::streams;
 
@@ -184,8 +184,8 @@ fn stream(words: Vec<Words>, times: Times) -> Vec<Event> {
     words.into_iter().map(|words| event(times, words)).collect()
 }
 
-proptest! {
-    #![proptest_config(ProptestConfig { failure_persistence: None, ..Default::default() })]
+laws! {
+    one_in(1);
 
     #[test]
     fn holds_for_any_stream(
@@ -199,13 +199,6 @@ proptest! {
 /// The stream begins with as many exits as show KVM's usual time. Then any events follow.
 #[test]
 fn holds_after_a_hundred_exits() {
-    let default = ProptestConfig::default();
-    let cases = 64 + default.cases / 64;
-    let config = ProptestConfig {
-        failure_persistence: None,
-        cases,
-        ..default
-    };
     let exits = prop::collection::vec((0..20_u64, 1..9_u64, 0..4_u64), 100..140);
     let words = prop::collection::vec(any::<Words>(), 8..40);
     let law = |(bits, exits, words): (u16, Vec<_>, _)| {
@@ -223,22 +216,13 @@ fn holds_after_a_hundred_exits() {
         obeys_the_law(&facts(bits | 1 << 5), &events);
         Ok(())
     };
-    TestRunner::new(config)
-        .run(&(any::<u16>(), exits, words), law)
-        .unwrap_or_else(|failure| panic!("{failure}"));
+    holds_for(64, (any::<u16>(), exits, words), law);
 }
 
 /// Tries fewer streams than PROPTEST_CASES, because a histogram with such long lengths is slow to
 /// read in a debug build.
 #[test]
 fn holds_at_the_ends_of_the_clocks() {
-    let default = ProptestConfig::default();
-    let cases = 32 + default.cases / 64;
-    let config = ProptestConfig {
-        failure_persistence: None,
-        cases,
-        ..default
-    };
     let streams = (
         any::<u16>(),
         prop_oneof![Just(0), Just(1_000_000_000), Just(u64::MAX)],
@@ -252,7 +236,5 @@ fn holds_at_the_ends_of_the_clocks() {
         obeys_the_law(&facts, &stream(words, Times { extreme: true }));
         Ok(())
     };
-    TestRunner::new(config)
-        .run(&streams, law)
-        .unwrap_or_else(|failure| panic!("{failure}"));
+    holds_for(64, streams, law);
 }

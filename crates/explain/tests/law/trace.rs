@@ -93,7 +93,9 @@ fn samples(lines: &[TraceLine]) -> Vec<(usize, &TraceSample)> {
 
 const SHARES: [Share; 4] = [Share::Thread, Share::Softirq, Share::Irq, Share::Nmi];
 
-proptest! {
+laws! {
+    one_in(1);
+
     #[test]
     fn net_durations_add_up_and_agree_with_the_budgets(
         mut words in proptest::collection::vec(any::<u32>(), 2..120),

@@ -109,8 +109,8 @@ fn paint(gap: &Gap, guest: &[Activity], scenes: &[ExitScene], bound_ns: u64) -> 
     painted
 }
 
-proptest! {
-    #![proptest_config(ProptestConfig { failure_persistence: None, ..Default::default() })]
+laws! {
+    one_in(32);
 
     #[test]
     fn every_nanosecond_is_booked_as_painted(
@@ -118,16 +118,16 @@ proptest! {
         activities in guest_activities(),
         cuts in vec(900..12_500_u64, 2..12),
         steal_ns in vec(0..700_u64, 1..3),
-        host_marks in vec(any::<bool>(), 0..60),
+        marks in (vec(any::<bool>(), 0..30), vec(any::<bool>(), 0..60)),
         bound in 0..BOUNDS,
     ) {
         let gaps = gaps(cuts, &steal_ns);
-        let (guest_facts, host_facts, pairs) = plain_of_bound(bound);
+        let (guest_facts, host_facts, pairs, shown) = plain_of_bound(bound);
         let bound_ns = pairs.bound_ns(0).unwrap();
-        // Another test covers the guest's watermarks.
+        let guest_marks = true_marks(&gaps, &activities, &marks.0);
         let run = join(
-            (&guest_facts, &guest_stream(&gaps, &activities, &[])),
-            (&host_facts, &host_stream(&scenes, &host_marks)),
+            (&guest_facts, &shown.stream(guest_stream(&gaps, &activities, &guest_marks))),
+            (&host_facts, &host_stream(&scenes, &marks.1)),
             pairs,
             ALL,
         );
@@ -139,7 +139,8 @@ proptest! {
         prop_assert_eq!(run.joined.unsure.count, short.count() as u64);
         let mut blamed = Painted::new();
         for gap in &gaps {
-            let tree = run.trees.iter().find(|tree| stamped(tree).0 == gap.start_tsc).unwrap();
+            let start_tsc = shown.tsc(gap.start_tsc);
+            let tree = run.trees.iter().find(|tree| stamped(tree).0 == start_tsc).unwrap();
             let painted = paint(gap, &activities, &scenes, bound_ns);
             let parts = tree.of.parts.iter();
             let booked: Painted = parts

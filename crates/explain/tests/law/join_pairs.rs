@@ -58,8 +58,8 @@ fn a_run_that_ends_just_after_a_look_has_that_at_its_end() {
     }
 }
 
-proptest! {
-    #![proptest_config(ProptestConfig { failure_persistence: None, ..Default::default() })]
+laws! {
+    one_in(16);
 
     #[test]
     fn what_is_recorded_is_on_the_clocks_of_its_side(plan in any_plan()) {
@@ -73,11 +73,14 @@ proptest! {
             let truth = life.gaps.iter();
             let truth = truth.map(|it| (clocks.guest_tsc(it.start_ns), clocks.guest_tsc(it.end_ns)));
             let truth: Vec<(u64, u64)> = truth.collect();
-            prop_assert!(truth.is_sorted_by(|a, b| a.0 <= a.1 && a.1 < b.0), "{:?}", truth);
-            // A gap that ends after the last drain is not reported.
+            // A counter that went back shows some readings twice.
+            let goes_on = truth.is_sorted_by(|a, b| a.0 <= a.1 && a.1 < b.0);
+            prop_assert!(goes_on || clocks.goes_back(), "{:?}", truth);
+            // What ends after the last drain is not reported.
             let gaps: Vec<(u64, u64)> = gaps.collect();
-            prop_assert!(truth.starts_with(&gaps));
+            let truth = truth.into_iter().filter(|(from, to)| from < to);
+            prop_assert!(truth.take(gaps.len()).eq(gaps));
         }
-        prop_assert!(all_clocks_go_on(&pair));
+        prop_assert!(all_clocks_go_on(&pair) || plan.clocks.goes_back());
     }
 }

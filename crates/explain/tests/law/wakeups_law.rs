@@ -4,9 +4,9 @@
 
 use std::collections::BTreeMap;
 
+use super::holds_for;
 use crate::laws::wakeups::{obeys_the_law, run};
 use proptest::prelude::*;
-use proptest::test_runner::TestRunner;
 use vmnoise_events::{
     Activation, Activity, ActivityKind, Event, MeasuringCommand, RunFacts, Share, SourceId,
     TimerOptions, Witnesses, fixtures,
@@ -130,8 +130,8 @@ fn stream(words: Vec<Words>, extreme: bool) -> Vec<Event> {
         .collect()
 }
 
-proptest! {
-    #![proptest_config(ProptestConfig { failure_persistence: None, ..Default::default() })]
+laws! {
+    one_in(1);
 
     #[test]
     fn the_law_holds_for_any_stream(
@@ -171,19 +171,10 @@ proptest! {
 /// Tries fewer streams than PROPTEST_CASES, as the test of gaps does.
 #[test]
 fn the_law_holds_at_the_ends_of_the_clocks() {
-    let default = ProptestConfig::default();
-    let cases = 32 + default.cases / 64;
-    let config = ProptestConfig {
-        failure_persistence: None,
-        cases,
-        ..default
-    };
     let streams = (any::<u16>(), prop::collection::vec(any::<Words>(), 0..16));
     let law = |(bits, words)| {
         obeys_the_law(&facts(bits, 1 << 61), &stream(words, true));
         Ok(())
     };
-    TestRunner::new(config)
-        .run(&streams, law)
-        .unwrap_or_else(|failure| panic!("{failure}"));
+    holds_for(64, streams, law);
 }

@@ -1,7 +1,7 @@
 //! Tests pass 1 of a join with pairs of recordings whose truth is known. The right vCPU must be
 //! found, converted times must be within the bound, and wrong pairs must be refused.
 
-use crate::streams::any_plans::{any_plan, any_stay};
+use crate::streams::any_plans::{any_plan, any_stays, with_visible_rates};
 use crate::streams::clocks::Dice;
 use crate::streams::pairs::{RecordedPair, RecordingPlan};
 use proptest::prelude::*;
@@ -32,7 +32,7 @@ fn had_little_evidence(error: &JoinError) -> bool {
 fn lays_the_truth(plan: &RecordingPlan, pairs: &Pairs) -> Result<(), TestCaseError> {
     let clocks = &plan.clocks;
     let mut dice = Dice(plan.seed);
-    let mut times: Vec<u64> = (0..400).map(|_| dice.roll(0, 2_400 * MS)).collect();
+    let mut times: Vec<u64> = (0..400).map(|_| dice.roll(0, 1_400 * MS)).collect();
     times.sort_unstable();
     for cpu in 0..plan.apic_ids.len() as u32 {
         let bound_ns = pairs.bound_ns(cpu).expect("it is paired");
@@ -42,7 +42,8 @@ fn lays_the_truth(plan: &RecordingPlan, pairs: &Pairs) -> Result<(), TestCaseErr
             let mapped = pairs.map(VcpuId(cpu), host_ns);
             let near_stop = clocks.is_stopped(at_ns - at_ns.min(&(30 * MS)), at_ns + 30 * MS);
             if both_record(plan, *at_ns) && !near_stop {
-                prop_assert!(mapped.is_some(), "nothing at {at_ns}");
+                // A reading that the counter shows twice cannot be dated.
+                prop_assert!(mapped.is_some() || clocks.goes_back(), "no time at {at_ns}");
             }
             let Some(mapped_ns) = mapped else { continue };
             prop_assert!(last_ns <= mapped_ns);
@@ -63,18 +64,8 @@ fn lays_the_truth(plan: &RecordingPlan, pairs: &Pairs) -> Result<(), TestCaseErr
     Ok(())
 }
 
-/// Tries fewer cases, because each pair of recordings takes some time.
-fn config() -> ProptestConfig {
-    let default = ProptestConfig::default();
-    ProptestConfig {
-        failure_persistence: None,
-        cases: default.cases.div_ceil(4),
-        ..default
-    }
-}
-
-proptest! {
-    #![proptest_config(config())]
+laws! {
+    one_in(96);
 
     #[test]
     fn the_vcpus_are_found_and_their_clock_is_true(
@@ -126,6 +117,7 @@ proptest! {
         (clocks.ratio, clocks.ratio_frac_bits) = (1, 0);
         clocks.guest_base_tsc = clocks.host_base_tsc;
         clocks.guest_mono = clocks.host_mono.clone();
+        let plan = with_visible_rates(plan);
         let pair = plan.record().of_microvm();
         let pair = if pvm { pair.under_pvm() } else { pair };
         match pair.matched() {
@@ -142,10 +134,10 @@ proptest! {
     #[test]
     fn another_guest_is_refused(
         plan in any_plan(),
-        stay in any_stay(),
+        stays in any_stays(),
         seed in any::<u64>(),
     ) {
-        let plan = RecordingPlan { other_vms: 0, stay, ..plan };
+        let plan = RecordingPlan { other_vms: 0, stays, ..plan };
         let pair = plan.record();
         let other = RecordingPlan { seed, ..plan.clone() }.record();
         let mixed = RecordedPair { host: other.host, ..pair.clone() };

@@ -1,6 +1,7 @@
 //! Tests gaps of an observed thread. These gaps follow only from the recorded activities, wherever
 //! the watermarks are.
 
+use crate::streams::any_plans::any_shown;
 use crate::streams::{activity, anchor, finish, gap_of, parts, source, with_steal};
 use proptest::prelude::*;
 use vmnoise_events::{
@@ -200,8 +201,8 @@ fn events(activities: &[Activity], marks: &[u64]) -> Vec<Event> {
         .collect()
 }
 
-proptest! {
-    #![proptest_config(ProptestConfig { failure_persistence: None, ..Default::default() })]
+laws! {
+    one_in(1);
 
     /// All times are whole µs, so that no hole is shorter than one. The gaps must be those that the
     /// oracle marks, disjoint and in order, and each budget must add up.
@@ -209,6 +210,7 @@ proptest! {
     fn gaps_are_as_painted_wherever_the_watermarks_are(
         raw in prop::collection::vec((0..5usize, 1..180u64, 1..30u64, 0..2_000u64), 0..14),
         marks in prop::collection::btree_set(1..300u64, 0..6),
+        shown in any_shown(),
     ) {
         let kinds = [
             ActivityKind::Irq,
@@ -230,16 +232,21 @@ proptest! {
             .collect();
         let marks: Vec<u64> = marks.iter().map(|us| us * 1_000 + 500).collect();
 
-        let (budgets, summary) = crate::streams::explain(&facts(), &events(&activities, &marks));
+        let mut facts = facts();
+        facts.clock = shown.facts();
+        let events = shown.stream(events(&activities, &marks));
+        let (budgets, summary) = crate::streams::explain(&facts, &events);
 
-        let ends = |gap: &Interval| (gap.start_mono_ns, gap.end_mono_ns());
+        let ideal_ns = |mono_ns| mono_ns - shown.first_mono_ns;
+        let ends = |gap: &Interval| (ideal_ns(gap.start_mono_ns), ideal_ns(gap.end_mono_ns()));
         let found: Vec<(u64, u64)> = budgets.iter().map(ends).collect();
         prop_assert!(found.is_sorted_by(|a, b| a.1 < b.0), "{:?}", found);
         prop_assert_eq!(found, painted(&activities));
         for gap in &budgets {
             prop_assert_eq!(gap.parts.iter().map(|part| part.ns).sum::<u64>(), gap.dur_ns);
             let stamps = (gap_of(gap).start_tsc, gap_of(gap).end_tsc);
-            prop_assert_eq!(stamps, ends(gap));
+            let (from_ns, to_ns) = ends(gap);
+            prop_assert_eq!(stamps, (shown.tsc(from_ns), shown.tsc(to_ns)));
         }
         prop_assert_eq!(summary.late_events, 0);
     }

@@ -25,8 +25,8 @@ fn by_end(mut scenes: Vec<ExitScene>) -> Vec<ExitScene> {
     scenes
 }
 
-proptest! {
-    #![proptest_config(ProptestConfig { failure_persistence: None, ..Default::default() })]
+laws! {
+    one_in(4);
 
     #[test]
     fn each_nanosecond_is_its_owners(
@@ -60,6 +60,10 @@ proptest! {
             ));
         }
     }
+}
+
+laws! {
+    one_in(16);
 
     #[test]
     fn a_recording_gives_what_the_live_run_gave(
@@ -82,6 +86,10 @@ proptest! {
         prop_assert_eq!(traced(&events), traced(&replayed));
         prop_assert_eq!(explain(&facts(), &events), explain(&facts(), &replayed));
     }
+}
+
+laws! {
+    one_in(1);
 
     #[test]
     fn holds_for_any_stream(

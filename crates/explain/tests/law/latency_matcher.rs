@@ -1,7 +1,7 @@
 //! Tests pass 1 of a join for guests whose tasks sleep. Such tasks observe no gaps, but their clock
 //! is tested all the same. The truth about the pairs of recordings is known.
 
-use crate::streams::any_plans::any_plan;
+use crate::streams::any_plans::{any_plan, with_visible_rates};
 use crate::streams::pairs::{RecordedPair, RecordingPlan};
 use crate::streams::tasks::{PERIOD_NS, with_tasks};
 use proptest::prelude::*;
@@ -10,14 +10,15 @@ use vmnoise_explain::{JoinError, PairingFailure, PairingVerdict, Pairs};
 
 const MS: u64 = 1_000_000;
 
-/// Returns plans for a guest that is alone on its host and is recorded for long enough.
+/// Alone on its host, for long enough to tell.
 fn any_tasks() -> impl Strategy<Value = RecordingPlan> {
-    any_plan().prop_map(|plan| RecordingPlan {
+    let longer = any_plan().prop_map(|plan| RecordingPlan {
         other_vms: 0,
-        guest: (plan.guest.0, plan.guest.0 + 1_800 * MS),
-        host: (plan.guest.0.min(plan.host.0), plan.guest.0 + 1_900 * MS),
+        guest: (plan.guest.0, plan.guest.0 + 1_100 * MS),
+        host: (plan.guest.0.min(plan.host.0), plan.guest.0 + 1_200 * MS),
         ..plan
-    })
+    });
+    longer.prop_map(with_visible_rates)
 }
 
 /// Returns whether the pair was not refused, but had exits so short that most would lie between two
@@ -44,18 +45,8 @@ fn worst_ns(plan: &RecordingPlan, pairs: &Pairs, cpu: u32) -> u64 {
     off.max().unwrap_or(0)
 }
 
-/// Tries fewer cases, because each pair of recordings takes some time.
-fn config() -> ProptestConfig {
-    let default = ProptestConfig::default();
-    ProptestConfig {
-        failure_persistence: None,
-        cases: default.cases.div_ceil(4),
-        ..default
-    }
-}
-
-proptest! {
-    #![proptest_config(config())]
+laws! {
+    one_in(192);
 
     #[test]
     fn the_vcpus_of_tasks_are_found_and_their_clock_is_true(plan in any_tasks()) {

@@ -5,11 +5,11 @@
 use std::cell::Cell;
 use std::collections::BTreeMap;
 
+use super::holds_for;
 use crate::streams::kvm_standards::p99;
 use crate::streams::vcpus::{CPUID, ExitScene, INTR, IO, exit_of, explain, facts, vcpu};
 use proptest::collection::vec;
 use proptest::prelude::*;
-use proptest::test_runner::TestRunner;
 use vmnoise_events::*;
 
 /// Time from the start of one exit to the start of the next.
@@ -106,12 +106,8 @@ fn held(scenes: &[ExitScene]) -> (u64, u64) {
 
 #[test]
 fn what_kvm_has_too_much_is_as_painted() {
-    let config = ProptestConfig {
-        failure_persistence: None,
-        ..ProptestConfig::with_cases(200)
-    };
     let tested = Cell::new((0_u64, 0_u64));
-    let outcome = TestRunner::new(config).run(&any_exits(), |choices| {
+    holds_for(128, any_exits(), |choices| {
         let scenes = choices.into_iter().enumerate();
         let scenes: Vec<ExitScene> = scenes.map(|(number, it)| scene(number, it)).collect();
         let (_, run) = explain(&facts(), &events(&scenes));
@@ -123,7 +119,6 @@ fn what_kvm_has_too_much_is_as_painted() {
         tested.set((streams + 1, with_both + u64::from(has_both)));
         Ok(())
     });
-    outcome.unwrap();
     let (streams, with_both) = tested.get();
     // A stream has some 7 exits that are longer than usual, and half of them contain other work. A
     // stream without such an exit is rare.
