@@ -1,15 +1,10 @@
-//! Checks that need no particular machine: format and documentation.
+//! Checks the format of all sources.
 
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
 
 use crate::{cargo, run};
-
-/// Builds the documentation. Fails if a link has no target.
-pub fn documentation() -> Result<()> {
-    run(&cargo(), &["doc", "--quiet", "--workspace", "--no-deps"])
-}
 
 /// Checks the format of all Rust and C sources.
 pub fn format() -> Result<()> {

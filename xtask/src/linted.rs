@@ -1,5 +1,5 @@
-//! Runs cargo with lints during compilation. The gate compiles all crates anyway. A separate `cargo
-//! clippy` would check all dependencies a second time.
+//! Runs cargo with lints and a check of the documentation during compilation. The gate compiles all
+//! crates anyway. `cargo clippy` and `cargo doc` would each check all dependencies once more.
 
 use std::process::Command;
 
@@ -9,12 +9,16 @@ use crate::cargo;
 /// comes from src/main.rs of clippy.
 const DENY_WARNINGS: &str = "-D__CLIPPY_HACKERY__warnings__CLIPPY_HACKERY__";
 
-/// Returns a cargo command that compiles the workspace's crates with clippy, which is also a
-/// compiler. A plain `cargo build` does not reuse the compiled files.
+/// Compiles a crate, and fails if clippy has a warning or if a link of its documentation has no
+/// target.
+const COMPILER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../scripts/lint-and-document");
+
+/// Returns a cargo command that compiles the workspace's crates with [`COMPILER`]. A plain `cargo
+/// build` does not reuse the compiled files.
 pub fn command() -> Command {
     let mut command = Command::new(cargo());
     command
-        .env("RUSTC_WORKSPACE_WRAPPER", "clippy-driver")
+        .env("RUSTC_WORKSPACE_WRAPPER", COMPILER)
         .env("CLIPPY_ARGS", DENY_WARNINGS);
     command
 }
