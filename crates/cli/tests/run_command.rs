@@ -128,6 +128,22 @@ fn a_tenant_without_rights_is_told_what_could_not_be_seen() {
     }
 }
 
+/// Bencher's format has measures only.
+#[test]
+fn what_hides_a_measure_from_bencher_is_on_stderr() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("bmf.json");
+    let words = ["--format", "bmf", "-o", file.to_str().unwrap()];
+    let output = without_rights(&[&words[..], &["--", "true"]].concat());
+    let said = text(&output.stderr);
+    let is_reason =
+        |line: &str| line.starts_with("vmnoise: not seen: ") && line.contains("CAP_BPF");
+    assert!(said.lines().any(is_reason), "{said}");
+    let metrics: Value = serde_json::from_slice(&fs::read(&file).unwrap()).unwrap();
+    assert!(metrics["true"]["latency"].is_object(), "{metrics}");
+    assert!(metrics["true"]["noise"].is_null(), "{metrics}");
+}
+
 mod root {
     use std::os::unix::fs::PermissionsExt as _;
 
@@ -158,8 +174,9 @@ mod root {
     /// Number of attempts for a run in which all events must be seen: on some kernels a switch
     /// fires no event now and then (docs/design.md), and then the verdict is "cannot tell".
     const TRIES: usize = 5;
-    /// In a virtual machine no run is fit without it.
-    const PREFLIGHT: [&str; 2] = ["--preflight", "100ms"];
+    /// In a virtual machine no run is fit without it. It polls for gaps in half of its time. For
+    /// `max` this half must be longer than the run.
+    const PREFLIGHT: [&str; 2] = ["--preflight", "1s"];
 
     /// Returns the document of a run in which no event was missed.
     fn seen_whole(arguments: &[&str]) -> Value {
@@ -219,6 +236,23 @@ mod root {
         ]
         .concat();
         assert_eq!(status(&fit), 0);
+    }
+
+    /// The preflight polls for gaps for 50 ms. On bare metal no hypervisor takes longer pieces.
+    #[test]
+    fn a_preflight_shorter_than_the_run_cannot_tell_the_longest_time() {
+        let short = ["--preflight", "100ms", "--fit", "max<1d"];
+        let document = seen_whole(&[&short[..], &["--", "sleep", "0.2"]].concat());
+        let run = &document["runs"][0];
+        let spots = run["blind_spots"].as_array().unwrap().iter();
+        let reasons: Vec<&str> = spots.map(|it| it["reason"].as_str().unwrap()).collect();
+        let is_bare_metal = reasons.contains(&"firmware");
+        assert_ne!(is_bare_metal, reasons.contains(&"short_preflight"), "{run}");
+        let verdict = match is_bare_metal {
+            true => "fit",
+            false => "cannot_tell",
+        };
+        assert_eq!(run["verdict"], verdict, "{run}");
     }
 
     #[test]

@@ -6,7 +6,9 @@ use serde_json::Value;
 use tempfile::TempDir;
 
 use crate::join_pair::{write_guest, write_tasks};
-use crate::many_gaps::{RARE_EVERY, RARE_NS, SHORT_TICK_NS, write_rare_task};
+use crate::many_gaps::{
+    RARE_EVERY, RARE_NS, SHORT_TICK_NS, write_blind_now_and_then, write_rare_task, write_unlike,
+};
 
 const TICKS: u64 = 6_000;
 
@@ -123,6 +125,45 @@ fn what_is_beyond_the_recording_is_said() {
     );
     assert!(
         text.contains("fewer than 100 steps of 1000000 ranks: record for longer"),
+        "{text}"
+    );
+}
+
+/// The recorder writes for 500 ns of each 10 ms, which is 0.005 % of the time, or 150 us of 3 s.
+#[test]
+fn unobserved_time_is_said_however_little_it_is() {
+    let folder = recordings();
+    write_blind_now_and_then(&folder.path().join("blind.vmn"), 3_000, 500);
+    let blind = document(&folder, "blind.vmn --ranks 1");
+    assert_eq!(blind["is_lower_bound"], false);
+    let spots = &blind["recordings"][0]["blind_spots"];
+    assert_eq!(spots.as_array().map(Vec::len), Some(1), "{spots}");
+    assert_eq!(
+        (&spots[0]["reason"], &spots[0]["ns"]),
+        (&"unplaced".into(), &150_000.into())
+    );
+    let line = "unobserved time, 0.01 % of a CPU's time at most, is in no figure; record while the machine is quieter";
+    let text = scale_text(&folder, "blind.vmn --ranks 1");
+    assert!(text.contains(line), "{text}");
+    let text = scale_text(&folder, "quiet.vmn --ranks 1");
+    assert!(!text.contains("unobserved time"), "{text}");
+}
+
+/// Forty gaps of different lengths do not show how long gaps can get.
+#[test]
+fn an_unknown_tail_has_a_reason_of_its_own() {
+    let folder = tempfile::tempdir().unwrap();
+    write_unlike(&folder.path().join("unlike.vmn"), 40);
+    let found = document(&folder, "unlike.vmn --ranks 1 --step 1ms");
+    let scale = &found["scales"][0];
+    assert_eq!(
+        (&scale["basis"], &scale["step_ns"], &scale["why_not"]),
+        (&"nothing".into(), &Value::Null, &"unknown_tail".into())
+    );
+    assert!(scale["at_least_ns"].as_f64().unwrap() > 1e6, "{scale}");
+    let text = scale_text(&folder, "unlike.vmn --ranks 1 --step 1ms");
+    assert!(
+        text.contains("unknown tail: too few long delays show whether gaps that were not recorded"),
         "{text}"
     );
 }

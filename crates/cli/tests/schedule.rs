@@ -6,12 +6,14 @@ use std::process::{Command, Output};
 
 use serde_json::{Value, json};
 use tempfile::TempDir;
+use vmnoise_events::Policy;
 
 use crate::join_pair::{Flaws, write_host, write_tasks};
 use crate::many_gaps::{
-    BLIND_EVERY_NS, TICK_NS, TURN_NS, write_blind_now_and_then, write_by_the_clock,
+    BLIND_EVERY_NS, TICK_NS, TURN_NS, copy_with, write_blind_now_and_then, write_by_the_clock,
     write_only_turns,
 };
+use crate::schedule_sets::move_to;
 
 const TASKS: &str = r#"
 policy = "fp"
@@ -162,6 +164,40 @@ fn tasks_hold_or_may_miss_or_cannot_be_told() {
     assert_eq!(status("short.vmn run.vmn --tasks tasks.toml"), Some(0));
 }
 
+/// An ordinary thread also waits for tasks that a real-time task does not wait for.
+#[test]
+fn a_miss_that_an_ordinary_thread_recorded_is_an_upper_bound() {
+    let folder = folder();
+    let [run, urgent] = ["run.vmn", "urgent.vmn"].map(|it| folder.path().join(it));
+    copy_with(&run, &urgent, |facts| {
+        facts.options.priority = Some(Policy::Fifo(79));
+    });
+    let tight = TASKS.replace("deadline = \"1ms\"", "deadline = \"600us\"");
+    // It needs 99 % of the CPU. The ticks alone take 50 us of each millisecond, which is 5 %.
+    let overload = TASKS.replace("200us", "9900us");
+    let overload = overload.replace("deadline = \"1ms\"", "deadline = \"10ms\"");
+    for (name, set) in [("tight.toml", tight), ("overload.toml", overload)] {
+        fs::write(folder.path().join(name), set).unwrap();
+    }
+    for (words, is_upper_bound) in [
+        ("run.vmn --tasks tight.toml", true),
+        ("run.vmn --tasks overload.toml", true),
+        ("urgent.vmn --tasks tight.toml", false),
+        ("urgent.vmn --tasks overload.toml", false),
+    ] {
+        let task = json(&folder, words)["cpus"][0]["tasks"][0].clone();
+        assert_eq!(task["verdict"], "may_miss", "{words}");
+        let reason = task["reason"].as_str().unwrap_or_default();
+        assert_eq!(reason.contains("upper bound"), is_upper_bound, "{task}");
+        let said = schedule(&folder, words).stdout;
+        let line =
+            " control: the recorder, an ordinary thread, also waited for tasks of lower priority";
+        assert_eq!(text(&said).contains(line), is_upper_bound, "{words}");
+    }
+    let held = schedule(&folder, "run.vmn --tasks tasks.toml").stdout;
+    assert!(!text(&held).contains("upper bound"), "{}", text(&held));
+}
+
 #[test]
 fn the_worst_window_names_who_took_it() {
     let folder = folder();
@@ -219,7 +255,10 @@ fn nothing_that_is_read_is_overwritten_and_no_run_counts_twice() {
 #[test]
 fn the_latency_of_timers_blocks() {
     let folder = folder();
-    write_tasks(&folder.path().join("lat.vmn"));
+    let [run, elsewhere, lat] =
+        ["run.vmn", "elsewhere.vmn", "lat.vmn"].map(|it| folder.path().join(it));
+    write_tasks(&elsewhere);
+    move_to(&run, &elsewhere, &lat);
     let both = json(&folder, "run.vmn lat.vmn --tasks tasks.toml");
     let cpu = &both["cpus"][0];
     let blocking_ns = cpu["blocking_ns"].as_u64().unwrap();

@@ -12,7 +12,7 @@ use vmnoise_events::{Event, Loss, LossKind};
 use vmnoise_recording::{RecordingReader, Writer};
 
 use crate::join_pair::write_tasks;
-use crate::many_gaps::{TICK_NS, TURN_NS, write, write_by_the_clock};
+use crate::many_gaps::{TICK_NS, TURN_NS, copy_with, write, write_by_the_clock};
 
 /// Task set with placeholders: the policy, the priorities of the two tasks, and the preemption of
 /// the first.
@@ -139,15 +139,11 @@ fn lose(run: &Path, copy: &Path, count: u64) {
 }
 
 /// Copies a recording as if the machine of this run had made it.
-fn move_to(run: &Path, other: &Path, copy: &Path) {
-    let mut reader = RecordingReader::open(other).unwrap();
-    let mut facts = reader.facts().clone();
-    facts.host = RecordingReader::open(run).unwrap().facts().host.clone();
-    let mut writer = Writer::create(copy, &facts).unwrap();
-    while let ControlFlow::Continue(event) = reader.next_event().unwrap() {
-        writer.push(&event).unwrap();
-    }
-    writer.finish().unwrap();
+pub fn move_to(run: &Path, other: &Path, copy: &Path) {
+    let reader = RecordingReader::open(run).unwrap();
+    copy_with(other, copy, |facts| {
+        facts.host = reader.facts().host.clone();
+    });
 }
 
 #[test]

@@ -20,7 +20,8 @@ mod wall_clock;
 mod whole_file;
 
 pub use data_set::{
-    DataSetError, GapRows, StoredCpu, StoredFacts, StoredGap, StoredPart, StoredRun, runs,
+    DataSetError, GapRows, StoredCoverage, StoredCpu, StoredCpus, StoredFacts, StoredGap,
+    StoredPart, StoredRun, runs,
 };
 pub use error::ExportError;
 pub use folded::FoldedStacks;

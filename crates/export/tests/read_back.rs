@@ -4,10 +4,12 @@ use std::fs;
 use std::panic::catch_unwind;
 use std::path::Path;
 
+use vmnoise_events::coverage::{ClockCoverage, RunEnd};
 use vmnoise_events::{MeasuringCommand, Share, SourceId, fixtures};
 use vmnoise_explain::{Detail, GapDetail, Interval, Part};
 use vmnoise_export::{
-    DataSetError, Encoding, GapRows, Partition, RunReport, RunTables, StoredRun, runs,
+    DataSetError, Encoding, GapRows, Partition, RunReport, RunTables, StoredCoverage, StoredCpus,
+    StoredRun, runs,
 };
 
 const NAMES: [&str; 4] = [
@@ -24,6 +26,13 @@ const READ: [&str; 4] = [
     "␛[2J\u{fffd}",
 ];
 pub const GAPS: u64 = 12;
+/// Clock that jumped twice, and then went back.
+const CLOCK: ClockCoverage = ClockCoverage {
+    bound_ns: Some(30),
+    went_back_at_ns: Some(7_000_000),
+    jumps: 2,
+    undated_ns: 40_000,
+};
 
 /// Returns the parts of a gap: share, index of the name (`None` without a name), and length.
 fn parts(nth: u64) -> Vec<(Share, Option<usize>, u64)> {
@@ -69,7 +78,10 @@ pub fn write(folder: &Path) -> StoredRun {
         lost_events: 7,
         lost_gaps: Some(3),
         late_events: 2,
-        clock_bound_ns: None,
+        end: RunEnd::Failed,
+        planned_ns: Some(90_000_000),
+        clock: CLOCK,
+        is_damaged: true,
     };
     tables.finish(reported).unwrap();
     let mut runs = runs(folder).unwrap();
@@ -102,7 +114,14 @@ fn what_was_written_is_read() {
     let facts = run.facts().unwrap();
     assert_eq!(facts.workload, MeasuringCommand::Osnoise);
     assert_eq!((facts.lost_gaps, facts.lost_witnesses), (3, 4 + 2));
-    assert_eq!(run.cpus().unwrap(), []);
+    let coverage = StoredCoverage {
+        end: RunEnd::Failed,
+        planned_ns: Some(90_000_000),
+        clock: CLOCK,
+        is_damaged: true,
+    };
+    assert_eq!(facts.coverage, Some(coverage));
+    assert_eq!(run.cpus().unwrap(), StoredCpus::default());
     let expected = (0..GAPS).map(|nth| {
         let parts = parts(nth).into_iter();
         let parts: Vec<(Share, String, u64)> = parts

@@ -11,8 +11,8 @@ use parquet::data_type::DataType;
 use parquet::file::properties::{WriterProperties, WriterPropertiesBuilder, WriterVersion};
 use parquet::file::reader::{FileReader, RowGroupReader, SerializedFileReader};
 use parquet::file::writer::{SerializedFileWriter, SerializedRowGroupWriter};
-use parquet::schema::types::ColumnPath;
-use vmnoise_export::StoredRun;
+use parquet::schema::types::{ColumnPath, Type, TypePtr};
+use vmnoise_export::{StoredFacts, StoredRun, schemas};
 
 use crate::read_back::{GAPS, assert_no_damage_is_more_than_an_error, read, write};
 
@@ -21,25 +21,40 @@ const TABLES: [&str; 4] = ["run", "cpus", "gaps", "gap_parts"];
 /// Rewrites each table of a run with these Parquet properties.
 fn rewrite(run: &StoredRun, properties: &WriterProperties) {
     for table in TABLES {
-        let path = run.folder.join(format!("{table}.parquet"));
-        let reader = SerializedFileReader::new(File::open(&path).unwrap()).unwrap();
-        let metadata = reader.metadata().file_metadata();
-        let schema = metadata.schema_descr().root_schema_ptr();
-        std::fs::remove_file(&path).unwrap();
-        let (file, properties) = (File::create(&path).unwrap(), Arc::new(properties.clone()));
-        let mut writer = SerializedFileWriter::new(file, schema, properties).unwrap();
-        for group in 0..reader.num_row_groups() {
-            let mut copy = writer.next_row_group().unwrap();
-            copy_group(&*reader.get_row_group(group).unwrap(), &mut copy);
-            copy.close().unwrap();
-        }
-        writer.close().unwrap();
+        rewrite_columns(run, table, properties, usize::MAX);
     }
 }
 
+/// Rewrites the first columns of a table, at most this number.
+fn rewrite_columns(run: &StoredRun, table: &str, properties: &WriterProperties, columns: usize) {
+    let path = run.folder.join(format!("{table}.parquet"));
+    let reader = SerializedFileReader::new(File::open(&path).unwrap()).unwrap();
+    let metadata = reader.metadata().file_metadata();
+    let schema = first_columns(metadata.schema_descr().root_schema(), columns);
+    std::fs::remove_file(&path).unwrap();
+    let (file, properties) = (File::create(&path).unwrap(), Arc::new(properties.clone()));
+    let mut writer = SerializedFileWriter::new(file, schema, properties).unwrap();
+    for group in 0..reader.num_row_groups() {
+        let mut copy = writer.next_row_group().unwrap();
+        copy_group(&*reader.get_row_group(group).unwrap(), &mut copy);
+        copy.close().unwrap();
+    }
+    writer.close().unwrap();
+}
+
+/// Returns a schema of only the first columns, at most this number.
+fn first_columns(schema: &Type, columns: usize) -> TypePtr {
+    let fields = schema.get_fields().iter().take(columns).cloned();
+    let first = Type::group_type_builder(schema.name()).with_fields(fields.collect());
+    Arc::new(first.build().unwrap())
+}
+
+/// Copies as many columns of a row group as the copy has.
 fn copy_group(group: &dyn RowGroupReader, copy: &mut SerializedRowGroupWriter<'_, File>) {
     for column in 0..group.num_columns() {
-        let mut writer = copy.next_column().unwrap().unwrap();
+        let Some(mut writer) = copy.next_column().unwrap() else {
+            return;
+        };
         match group.get_column_reader(column).unwrap() {
             ColumnReader::Int64ColumnReader(reader) => copy_column(reader, writer.typed()),
             ColumnReader::BoolColumnReader(reader) => copy_column(reader, writer.typed()),
@@ -91,6 +106,22 @@ fn what_another_program_rewrote_is_read() {
         let found = (run.facts().unwrap(), read(&run).unwrap());
         assert_eq!(found, expected, "{properties:?}");
     }
+}
+
+/// Old versions wrote the table `run` without the columns from `ended` on.
+#[test]
+fn a_run_that_an_old_version_wrote_is_read_and_lacks_what_is_newer() {
+    let folder = tempfile::tempdir().unwrap();
+    let run = write(folder.path());
+    let expected = StoredFacts {
+        coverage: None,
+        ..run.facts().unwrap()
+    };
+    let schemas = schemas();
+    let schema = schemas.iter().find(|it| it.name == "run").unwrap();
+    let old = schema.columns.iter().position(|it| it.name == "ended");
+    rewrite_columns(&run, "run", &properties().build(), old.unwrap());
+    assert_eq!(run.facts().unwrap(), expected);
 }
 
 /// Damages the tables of the variant with version 2. The decoders of the other variants also read

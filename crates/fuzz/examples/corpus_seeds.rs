@@ -44,8 +44,8 @@ fn shortened(recording: &[u8], events: usize) -> Vec<u8> {
     let mut writer = Writer::new(Vec::new(), reader.facts()).expect("memory takes every byte");
     let mut left = events;
     let read = reader.for_each(&mut |event| {
-        left = left.saturating_sub(1);
         if left > 0 {
+            left -= 1;
             writer.push(event).expect("memory takes every byte");
         }
     });

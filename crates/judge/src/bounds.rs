@@ -1,10 +1,11 @@
-//! Lower and upper bounds of the time that a share or a culprit took in a run.
+//! Lower and upper bounds of the time that a share or a culprit took in a run. Upper bounds of the
+//! figures of all gaps together.
 
-use vmnoise_events::Share;
+use vmnoise_events::{MeasuringCommand, Share};
 use wildmatch::WildMatch;
 
 use crate::check::CulpritPattern;
-use crate::compare::RunSample;
+use crate::compare::{ComparedFigure, RunSample, Window};
 
 const RESIDUAL: [Share; 3] = [Share::Hw, Share::HvOrHw, Share::Unexplained];
 
@@ -77,7 +78,12 @@ impl Bounds {
         // time off. The clock error between guest and host also affects time that the host took.
         let joined = sample.summary.coverage.host.filter(|_| is_of_host(share));
         let of_join_ns = joined.map_or(0, |it| it.clock_bound_ns);
-        let clock_ns = match sample.summary.coverage.clock.bound_ns {
+        let own_bound_ns = match sample.summary.coverage.workload {
+            // The clock of the probes stamps wake-ups, so there is no error between two clocks.
+            MeasuringCommand::Timerlat => Some(0),
+            _ => sample.summary.coverage.clock.bound_ns,
+        };
+        let clock_ns = match own_bound_ns {
             Some(bound_ns) => bound_ns
                 .max(of_join_ns)
                 .saturating_mul(whole.lengths.count()),
@@ -122,6 +128,29 @@ impl Bounds {
             is_nobody: false,
         }
     }
+}
+
+/// Returns the largest possible noise or number of gaps, in the figure's unit; `None` if unknown.
+/// Gaps of `threshold_ns` may have taken all of `unplaced_ns`. No gap lies only partly in this
+/// time, because the recorder reads the clock before and after it.
+pub(crate) fn largest_figure(
+    figure: &ComparedFigure,
+    window: &Window,
+    unplaced_ns: u64,
+    threshold_ns: u64,
+) -> Option<f64> {
+    let value = figure.of(window)?;
+    let unplaced = unplaced_ns as f64;
+    let all = window.runtime_ns as f64 + unplaced;
+    let largest = match figure {
+        ComparedFigure::Noise => (window.noise_ns as f64 + unplaced) * 100.0 / all,
+        ComparedFigure::Gaps => {
+            let hidden = unplaced / threshold_ns.max(1) as f64;
+            (window.lengths.count() as f64 + hidden) * 1e9 / all
+        }
+        _ => value,
+    };
+    Some(largest.max(value))
 }
 
 impl CulpritPattern {

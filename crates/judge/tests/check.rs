@@ -462,6 +462,68 @@ fn a_limit_below_what_writing_takes_is_not_kept() {
     );
 }
 
+/// A short gap is missed in the same way if a limit says how often such gaps may come. All gaps
+/// have 5 us, so each limit is kept by far.
+#[test]
+fn how_often_is_not_known_below_what_writing_takes() {
+    let shorten = |_: &mut RunFacts, events: &mut Vec<Event>| {
+        for event in events {
+            if let Event::Gap(gap) = event {
+                gap.start_tsc = gap.end_tsc - 5_000;
+            }
+        }
+    };
+    for (name, at_most, is_known) in [
+        ("p90", 9_999.0, false),
+        ("p90", 10_000.0, true),
+        ("gaps>9999ns", 10.0, false),
+        ("gaps>10us", 10.0, true),
+    ] {
+        let (judged, judgement) = judge(limit(name, at_most), shorten);
+        let expected = match is_known {
+            true => (LimitVerdict::Pass, vec![]),
+            false => {
+                let writing = Hidden::Writing { below_ns: 10_000 };
+                (LimitVerdict::CannotTell, vec![writing])
+            }
+        };
+        let found = (judged.verdict, hidden(&judgement.reasons));
+        assert_eq!(found, expected, "{name} {at_most} {judgement:?}");
+    }
+}
+
+/// The recorder observes nothing while it writes a gap. Other gaps may have taken all of this time.
+#[test]
+fn noise_is_kept_only_if_unobserved_time_may_be_noise() {
+    // 0.1 % of the time is unobserved: 10 ms of 10 s.
+    let blind = |facts: &mut RunFacts, events: &mut Vec<Event>| {
+        facts.options.threshold_ns = 1_000;
+        for event in events {
+            if let Event::Tally(tally) = event {
+                tally.blind_tsc = Some(tally.last_tsc / 1_000);
+            }
+        }
+    };
+    // 500 gaps of 9 to 19 us take 0.045 % to 0.095 %; with the unobserved time 0.145 % to 0.195 %.
+    // 10,000 gaps of 1 us fit into the unobserved time: 10,500 in 10 s are 1,050 per second.
+    for (name, at_most, verdict) in [
+        ("noise", 0.04, LimitVerdict::Fail),
+        ("noise", 0.14, LimitVerdict::CannotTell),
+        ("noise", 0.2, LimitVerdict::Pass),
+        ("gaps", 49.9, LimitVerdict::Fail),
+        ("gaps", 1_049.0, LimitVerdict::CannotTell),
+        ("gaps", 1_051.0, LimitVerdict::Pass),
+    ] {
+        let (judged, judgement) = judge(limit(name, at_most), blind);
+        assert_eq!(judged.verdict, verdict, "{name} {at_most} {judgement:?}");
+        let expected = match verdict {
+            LimitVerdict::CannotTell => vec![Hidden::Unplaced { ns: 10_000_000 }],
+            _ => vec![],
+        };
+        assert_eq!(hidden(&judgement.reasons), expected, "{name} {at_most}");
+    }
+}
+
 /// Gaps in the unmeasured part of each period are unknown. The rate of long gaps is known from the
 /// measured part.
 #[test]

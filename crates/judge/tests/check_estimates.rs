@@ -118,3 +118,69 @@ fn a_short_run_without_long_gaps_does_not_exclude_bursts_of_them() {
     let above_ns = 50_000;
     assert_eq!(kept.reasons, [Reason::Assuming { above_ns, burst_ns }]);
 }
+
+/// Returns the verdict on gaps above 20 us, if a recorder with this threshold records the run.
+fn judged_above(
+    threshold_ns: u64,
+    at_most: f64,
+    (facts, events): &(RunFacts, Vec<Event>),
+) -> BudgetLimitResult {
+    let mut facts = facts.clone();
+    facts.options.threshold_ns = threshold_ns;
+    let is_recorded = |it: &&Event| match it {
+        Event::Gap(gap) => gap.end_tsc - gap.start_tsc >= threshold_ns,
+        _ => true,
+    };
+    let events: Vec<Event> = events.iter().filter(is_recorded).cloned().collect();
+    let budget = Budget {
+        requirements: vec![limit("gaps>20us", at_most)],
+        runtime_ns: None,
+    };
+    judge_run(&facts, &events, &budget).judgements[0].clone()
+}
+
+/// A recording with a higher threshold has fewer gaps. So it shows less about bursts, and never
+/// more.
+#[test]
+fn a_higher_threshold_makes_no_rate_firmer() {
+    const THRESHOLDS_NS: [u64; 3] = [500, 1_000, 20_000];
+    // Each CPU has 50 gaps per second, which are 5 in a cell of 100 ms. In the second world, a
+    // threshold of 1 us leaves 5 per second. In the third world, 2 per second are long.
+    let worlds: [fn(u32, u64) -> u64; 3] = [
+        |_, _| 2_000,
+        |_, nth| if nth % 10 == 0 { 2_000 } else { 800 },
+        |_, nth| if nth % 25 == 3 { 100_000 } else { 2_000 },
+    ];
+    for (world, length_ns) in worlds.into_iter().enumerate() {
+        let run = on_cpus(10, length_ns);
+        for at_most in [1.0, 4.0, 100.0] {
+            let judged = THRESHOLDS_NS.map(|it| judged_above(it, at_most, &run).verdict);
+            for pair in judged.windows(2) {
+                let is_firmer = pair[1] != pair[0] && pair[1] != LimitVerdict::CannotTell;
+                assert!(!is_firmer, "{world} {at_most}: {judged:?}");
+            }
+        }
+    }
+    // Long gaps in 20 of 40 windows show how they come, whatever the threshold is.
+    let noisy = on_cpus(10, worlds[2]);
+    let judged = THRESHOLDS_NS.map(|it| judged_above(it, 100.0, &noisy).verdict);
+    assert_eq!(judged, [LimitVerdict::Pass; 3]);
+}
+
+/// A cell of 100 ms has 5 gaps. If all 5 may be long, one long gap per second is one bad cell in
+/// 50. The risk of 1 % is divided between two CPUs. So -ln 200 / ln 0.98 = 262 cells without a bad
+/// cell are needed, which are 26.2 s.
+#[test]
+fn length_decides_only_if_the_recording_shows_how_close_gaps_come() {
+    let run = on_cpus(10, |_, _| 2_000);
+    let unmet = |threshold_ns| match &judged_above(threshold_ns, 1.0, &run).reasons[..] {
+        [reason @ Reason::Unmet { needed_ns, .. }] => (*needed_ns, reason.to_string()),
+        reasons => panic!("{reasons:?}"),
+    };
+    let (needed_ns, text) = unmet(1_000);
+    assert_eq!(needed_ns.map(|it| it / SECOND_NS), Some(26));
+    assert!(text.ends_with("; measure for longer"), "{text}");
+    let (needed_ns, text) = unmet(20_000);
+    assert_eq!(needed_ns, None);
+    assert!(text.ends_with("record with a lower --threshold"), "{text}");
+}

@@ -5,4 +5,5 @@ mod blind;
 mod check;
 mod check_estimates;
 mod compare;
+mod compare_conditions;
 mod compare_kinds;

@@ -1,5 +1,6 @@
 //! Extrapolates the longest value of more values than were recorded. It fits a tail to the largest
-//! values, and a test may reject the fit.
+//! values, and a test may reject the fit. [`judge_largest`] decides from such fits whether the
+//! values have a variance.
 //!
 //! Sources:
 //!
@@ -31,8 +32,78 @@ const LEAST_P: f64 = 0.1;
 const HEAVY_SHAPE: f64 = 0.5;
 /// Smallest p at which a tail with [`HEAVY_SHAPE`] or more counts as possible.
 const LEAST_P_OF_HEAVY: f64 = 0.01;
+/// Shape of values that exceed x with a probability in proportion to x^-1.3. A light fit must
+/// exclude this shape.
+const EXCLUDED_SHAPE: f64 = 1.0 / 1.3;
+/// Number of standard errors by which a light fit is below [`EXCLUDED_SHAPE`]. One fit in 60 of
+/// values with that shape is this far below. With [`MOST_PEAKS`], the limit is [`HEAVY_SHAPE`].
+const EXCLUDED_BY_ERRORS: f64 = 2.15;
+/// Number of values, including the largest, that must be alike to show that the tail is light.
+///
+/// Suppose that values exceed x with a probability in proportion to x^-a. Then k other values reach
+/// the part c of the largest value with the probability (1 - c^a)^k. With the shape 0.5, a is 2.
+/// For c = 0.9 and k = 3, the probability is 0.7 %.
+const LEAST_ALIKE: usize = 4;
+/// Part of the largest value that a value must reach to be like it.
+const ALIKE_PART: f64 = 0.9;
 /// Euler's constant: the mean of the standard Gumbel distribution.
 const EULER: f64 = 0.577_215_664_901_532_9;
+
+/// Weight of a tail.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum TailWeight {
+    /// The distribution has a variance.
+    Light,
+    /// The distribution may have no variance. Then no number of values gives a reliable mean.
+    Heavy,
+    /// The values do not show whether the distribution has a variance.
+    Unknown,
+}
+
+/// Judges the tail of values of which only the largest are given. The arguments are those of
+/// [`Tail::fit_largest`]. Also returns the last fit; `None` if the values needed no fit, or were
+/// too few for one.
+///
+/// Without a value above 0, or if the largest values are alike, the tail is light. If the fit to
+/// the usual number of peaks gives no answer, fewer peaks are fitted. They contain fewer values
+/// that do not belong to the tail.
+pub fn judge_largest(values: u64, largest_ns: &[u64]) -> (TailWeight, Option<Tail>) {
+    let ascending_ns = ascending(largest_ns);
+    if ascending_ns.is_empty() || are_alike(&ascending_ns) {
+        return (TailWeight::Light, None);
+    }
+    let mut tail = None;
+    for peaks in [most_peaks(values), LEAST_PEAKS] {
+        tail = Tail::fit_peaks(values, &ascending_ns, peaks).or(tail);
+        let weight = tail.as_ref().map_or(TailWeight::Unknown, Tail::weight);
+        if weight != TailWeight::Unknown {
+            return (weight, tail);
+        }
+    }
+    (TailWeight::Unknown, tail)
+}
+
+/// Returns the values above 0 in ascending order. A value of 0 is neither a peak nor a threshold.
+fn ascending(values_ns: &[u64]) -> Vec<u64> {
+    let above = values_ns.iter().copied().filter(|ns| *ns > 0);
+    let mut ascending_ns: Vec<u64> = above.collect();
+    ascending_ns.sort_unstable();
+    ascending_ns
+}
+
+/// Returns whether the largest of these ascending values are alike. Then the tail has an end, and
+/// the values show it.
+fn are_alike(ascending_ns: &[u64]) -> bool {
+    let place = ascending_ns.len().checked_sub(LEAST_ALIKE);
+    let ends_ns = place.map(|it| ascending_ns[it]).zip(ascending_ns.last());
+    ends_ns.is_some_and(|(least_ns, most_ns)| least_ns as f64 >= ALIKE_PART * *most_ns as f64)
+}
+
+/// Returns the maximum number of peaks for this number of values.
+fn most_peaks(values: u64) -> usize {
+    let tenth = usize::try_from(values / ONE_IN).unwrap_or(usize::MAX);
+    tenth.clamp(LEAST_PEAKS, MOST_PEAKS)
+}
 
 /// Tail of a distribution, fitted to independent values. Results for values above the recorded
 /// values are an extrapolation.
@@ -63,15 +134,15 @@ impl Tail {
     /// the number of all values. `largest_ns` has at least the [`LARGEST`] largest values, in
     /// nanoseconds.
     pub fn fit_largest(values: u64, largest_ns: &[u64]) -> Option<Tail> {
-        // A value of 0 is neither a peak nor a threshold.
-        let largest_ns = largest_ns.iter().copied().filter(|ns| *ns > 0);
-        let mut largest_ns: Vec<u64> = largest_ns.collect();
-        largest_ns.sort_unstable();
-        let tenth = usize::try_from(values / ONE_IN).unwrap_or(usize::MAX);
-        let peaks = tenth.clamp(LEAST_PEAKS, MOST_PEAKS);
-        let below = largest_ns.len().checked_sub(1)?.saturating_sub(peaks);
-        let threshold_ns = largest_ns[below];
-        let above = largest_ns.iter().filter(|ns| **ns > threshold_ns);
+        Tail::fit_peaks(values, &ascending(largest_ns), most_peaks(values))
+    }
+
+    /// Fits a tail to the largest of these ascending values, at most `peaks` of them. `values` is
+    /// the number of all values.
+    fn fit_peaks(values: u64, ascending_ns: &[u64], peaks: usize) -> Option<Tail> {
+        let below = ascending_ns.len().checked_sub(1)?.saturating_sub(peaks);
+        let threshold_ns = ascending_ns[below];
+        let above = ascending_ns.iter().filter(|ns| **ns > threshold_ns);
         let excesses: Vec<f64> = above.map(|ns| (ns - threshold_ns) as f64).collect();
         if excesses.len() < LEAST_PEAKS {
             return None;
@@ -102,6 +173,19 @@ impl Tail {
     /// reliable mean.
     pub fn is_heavy(&self) -> bool {
         self.shape >= HEAVY_SHAPE && self.p >= LEAST_P_OF_HEAVY
+    }
+
+    /// Returns whether the distribution has a variance. A light fit must be accepted, and its shape
+    /// must be below a limit. The error of the shape grows as the number of peaks falls, so the
+    /// limit falls, too.
+    pub fn weight(&self) -> TailWeight {
+        let error = (1.0 + EXCLUDED_SHAPE) / (self.peaks as f64).sqrt();
+        let limit = HEAVY_SHAPE.min(EXCLUDED_SHAPE - EXCLUDED_BY_ERRORS * error);
+        match self.is_heavy() {
+            true => TailWeight::Heavy,
+            false if self.fits() && self.shape < limit => TailWeight::Light,
+            false => TailWeight::Unknown,
+        }
     }
 
     /// Returns the value, in nanoseconds, that a fraction `p` of all values does not exceed; `None`
@@ -320,6 +404,79 @@ mod tests {
         // The shape is 0.25. A fitted shape of 0.5 is 2.8 standard errors of 0.088 above. With p =
         // 0.003, a binomial number is at most four in 99.9 of 100 tries.
         assert!(heavy(4.0) <= 4, "{}", heavy(4.0));
+    }
+
+    /// Ticks of one length and bursts without variance: a third of the longest delays are steps with
+    /// two ticks, so no tail fits them. All of the longest 50 delays are bursts.
+    #[test]
+    fn a_heavy_tail_above_ticks_is_not_light() {
+        let values = |seed: u64| -> Vec<u64> {
+            let bursts = drawn(100, seed, |above| 5e3 + 5e3 * above.powf(-1.0 / 1.3));
+            [vec![5_000; 9_850], vec![10_000; 50], bursts].concat()
+        };
+        assert_eq!(Tail::fit(&values(1)).unwrap().weight(), TailWeight::Unknown);
+        let mut seeds = fastrand::Rng::with_seed(1);
+        let light = (0..100).filter(|_| {
+            let (weight, _) = judge_largest(10_000, &values(seeds.u64(..)));
+            weight == TailWeight::Light
+        });
+        let light = light.count();
+        // A fit of this shape is light in one of 60 cases. With p = 1 / 60, a binomial number is at
+        // most six in 99 of 100 tries.
+        assert!(light <= 6, "{light}");
+    }
+
+    /// Nearly all fits of the exponential distribution show its variance.
+    #[test]
+    fn a_light_tail_is_seldom_unknown() {
+        let mut seeds = fastrand::Rng::with_seed(2);
+        let unknown = (0..100).filter(|_| {
+            let values = drawn(10_000, seeds.u64(..), |above| -1e6 * above.ln());
+            judge_largest(10_000, &values).0 != TailWeight::Light
+        });
+        let unknown = unknown.count();
+        // The test rejects one fit in ten. The fit to the largest 50 fails as well if the test
+        // rejects it, or if its shape is 1.6 standard errors too large. Its peaks are among the
+        // first, so assume that it fails in half of the cases. With p = 0.05, the mean is 5 and the
+        // standard deviation is 2.2. The bound is 2.7 deviations above the mean.
+        assert!(unknown <= 11, "{unknown}");
+    }
+
+    #[test]
+    fn few_unlike_values_have_a_tail_of_unknown_weight() {
+        let unlike = (0..40).map(|nth| (5e3 * 1.2_f64.powi(nth)) as u64);
+        let values: Vec<u64> = [0; 9_960].into_iter().chain(unlike).collect();
+        assert_eq!(judge_largest(10_000, &values), (TailWeight::Unknown, None));
+    }
+
+    #[test]
+    fn values_with_alike_largest_ones_have_a_light_tail() {
+        let equal = |count: usize, ns: u64| vec![ns; count];
+        let near: Vec<u64> = (0..11).map(|nth| 500_000 + nth * 1_000).collect();
+        for values in [
+            Vec::new(),
+            equal(1_000, 0),
+            equal(1_000, 7),
+            [equal(9_960, 5_000), equal(40, 300_000)].concat(),
+            [equal(9_989, 2_000), near].concat(),
+        ] {
+            let judged = judge_largest(values.len() as u64, &values);
+            assert_eq!(judged, (TailWeight::Light, None));
+        }
+    }
+
+    #[test]
+    fn values_without_variance_are_hardly_ever_alike() {
+        let mut seeds = fastrand::Rng::with_seed(3);
+        let alike = (0..2_000).filter(|_| {
+            let mut values = drawn(1_000, seeds.u64(..), |above| 1e6 * above.powf(-0.5));
+            values.sort_unstable();
+            are_alike(&values)
+        });
+        let alike = alike.count();
+        // The number is binomial with n = 2,000 and p = (1 - 0.9^2)^3 = 0.0069: its mean is 13.7,
+        // and its standard deviation is 3.7. The upper bound is four deviations above the mean.
+        assert!((1..=28).contains(&alike), "{alike}");
     }
 
     /// The peaks are of two kinds, and all long peaks are alike. No generalized Pareto distribution

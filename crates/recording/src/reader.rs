@@ -197,7 +197,7 @@ impl<R: Read> RecordingReader<R> {
 
 impl<R: Read> std::fmt::Debug for RecordingReader<R> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Reader")
+        f.debug_struct("RecordingReader")
             .field("batches", &self.batches)
             .field("definitions", &self.definitions)
             .field("ending", &self.ending)

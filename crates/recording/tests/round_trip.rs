@@ -22,6 +22,14 @@ fn every_kind_of_event_and_the_facts() {
     assert_eq!(events, one_of_each());
 }
 
+#[test]
+fn a_reader_shows_the_name_of_its_type() {
+    let bytes = record(&one_of_each(), 4);
+    let reader = RecordingReader::new(bytes.as_slice()).unwrap();
+    let shown = format!("{reader:?}");
+    assert!(shown.starts_with("RecordingReader {"), "{shown}");
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(512))]
 

@@ -69,6 +69,8 @@ pub struct ComparePage<'a> {
     pub pairs: Vec<RecordingComparison<'a>>,
     /// Result of each condition for each recording.
     pub judged: Vec<ConditionResult<'a>>,
+    /// Limits of the recordings, such as lost records and the threshold. Each is one sentence.
+    pub limits: Vec<String>,
     /// Version of the vmnoise that writes the page.
     pub tool_version: &'a str,
 }

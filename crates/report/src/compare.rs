@@ -22,6 +22,7 @@ struct Filled<'a> {
     findings: Vec<Finding>,
     figures: Vec<Figure>,
     tables: Vec<Table>,
+    limits: &'a [String],
 }
 
 impl ComparePage<'_> {
@@ -59,6 +60,7 @@ impl ComparePage<'_> {
             findings: self.findings(),
             figures: figures.collect(),
             tables: tables::compare(self),
+            limits: &self.limits,
         };
         filled.render()
     }

@@ -207,10 +207,8 @@ async fn export(otlp: Option<&mut Exports>, registry: &Registry) {
 async fn dump_when_told(watch: &Mutex<Watch>, told: &mut Signal) {
     while told.recv().await.is_some() {
         let mut watch = watch.lock().unwrap_or_else(PoisonError::into_inner);
-        if !watch.dump() {
-            say(
-                "SIGUSR1 asks for a dump, but there is no folder for it: start `vmnoise serve` with --dumps FOLDER",
-            );
+        if let Err(why) = watch.dump() {
+            say(&format!("SIGUSR1 asks for a dump, but {why}"));
         }
     }
 }

@@ -94,6 +94,12 @@ fn wait_until(mut done: impl FnMut() -> bool) {
 }
 
 #[test]
+fn the_settings_show_the_name_of_their_type() {
+    let shown = format!("{:?}", config(&[0, 1]));
+    assert_eq!(shown, "SpinConfig { cpus: [0, 1], .. }");
+}
+
+#[test]
 fn gaps_are_ordered_disjoint_and_inside_the_run() {
     let begin_tsc = tsc::now();
     let mut spin = Spin::prepare(config(&[0, 1])).unwrap();

@@ -50,6 +50,12 @@ fn run(config: TimerConfig, length: Duration) -> Vec<Activation> {
 }
 
 #[test]
+fn the_settings_show_the_name_of_their_type() {
+    let shown = format!("{:?}", config(&[0, 1]));
+    assert_eq!(shown, "TimerConfig { cpus: [0, 1], .. }");
+}
+
+#[test]
 fn each_period_has_a_wake_up_or_is_missed() {
     let activations = run(config(&[1]), Duration::from_millis(300));
     assert!(activations.len() > 20, "{}", activations.len());

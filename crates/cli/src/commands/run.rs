@@ -5,11 +5,13 @@ use std::path::Path;
 use anyhow::{Context, Result};
 
 use crate::args::RunArguments;
+use crate::output::format::RunFormat;
 use crate::output::run::{CommandResult, JudgedRun, render};
 use crate::run::command::{self, CannotStart, preflight};
 use crate::run::files;
 use crate::status::ExitStatus;
 use crate::{interrupt, say, stderr};
+use vmnoise_events::coverage::Question;
 use vmnoise_judge::fitness::{Fitness, FitnessVerdict};
 
 /// Runs the command, repeats an unfit run as often as `--retry` says, and reports the time taken.
@@ -64,12 +66,24 @@ pub fn run(arguments: &RunArguments) -> Result<ExitStatus> {
 
 fn tell(arguments: &RunArguments, result: &CommandResult) -> Result<()> {
     let rendered = render(arguments.format, result)?;
+    if arguments.format == RunFormat::Bmf {
+        say_not_seen(result);
+    }
     match &arguments.output {
         Some(file) => files::write_whole(file, &rendered)
             .with_context(|| format!("the result cannot be written to {}", say::name_of(file))),
         None => {
             stderr::say(&String::from_utf8_lossy(&rendered));
             Ok(())
+        }
+    }
+}
+
+/// Prints the blind spots of the last run, because Bencher's format has no place for them.
+fn say_not_seen(result: &CommandResult) {
+    if let Some(run) = result.runs.last() {
+        for spot in run.evidence.coverage.blind_spots(Question::Anything) {
+            say::say(format_args!("not seen: {spot}"));
         }
     }
 }

@@ -2,6 +2,8 @@
 //! commands name the same reason. Each recording has a twin of the same world without a blind spot,
 //! on which every command must give the true answer.
 
+mod exported;
+mod formats;
 mod kinds;
 mod pairs;
 mod world;

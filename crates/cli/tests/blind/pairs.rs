@@ -4,12 +4,13 @@
 use std::fs;
 use std::path::Path;
 
+use serde_json::Value;
 use vmnoise_events::*;
 use vmnoise_recording::Writer;
 
 use super::kinds::TASKS;
 use super::world::{BlindWorld, By, CPU, HiddenPart, LENGTH_NS, record};
-use super::{Said, check, document, reasons};
+use super::{Said, check, document, reasons, vmnoise};
 use crate::join_pair::{Flaws, facts, write_guest, write_host};
 
 /// World in which only the timer takes CPU time: the culprit would start at the end of the
@@ -54,8 +55,8 @@ fn write_timers(path: &Path, machine: &str, late_ns: u64) {
     writer.finish().unwrap();
 }
 
-/// The timers of this machine are once 4 ms late, which uses up all the time of the task; those of
-/// the other machine never are.
+/// Timers that are once 4 ms late use up all the time of the task. On the other machine this is
+/// neither a miss nor a part of the response.
 #[test]
 fn the_timers_of_another_machine_say_nothing_of_this_one() {
     let folder = tempfile::tempdir().unwrap();
@@ -73,20 +74,51 @@ fn the_timers_of_another_machine_say_nothing_of_this_one() {
     write_timers(&folder.join("late.vmn"), "here", 4_000_000);
     write_timers(&folder.join("prompt.vmn"), "here", 1_000);
     write_timers(&folder.join("foreign.vmn"), "elsewhere", 1_000);
-    let task = |timers: &str| {
-        let line = format!("schedule|run.vmn|{timers}|--tasks|tasks.toml");
-        document(folder, &line)["cpus"][0]["tasks"][0].clone()
-    };
+    write_timers(&folder.join("foreign_late.vmn"), "elsewhere", 4_000_000);
+    let line = |timers: &str| format!("schedule|run.vmn|{timers}|--tasks|tasks.toml");
+    let cpu = |timers: &str| document(folder, &line(timers))["cpus"][0].clone();
+    let task = |timers: &str| cpu(timers)["tasks"][0].clone();
     assert_eq!(task("late.vmn")["verdict"], "may_miss");
     assert_eq!(task("prompt.vmn")["verdict"], "holds");
-    let foreign = task("foreign.vmn");
-    assert_eq!(foreign["verdict"], "cannot_tell");
-    assert_eq!(reasons([&foreign["blind_spots"]]), ["other_machine"]);
-    let reason = foreign["reason"].as_str().unwrap();
-    assert!(
-        reason.contains("foreign.vmn is of another machine"),
-        "{reason}"
+    for timers in ["foreign.vmn", "foreign_late.vmn"] {
+        assert_eq!(cpu(timers)["blocking_ns"], Value::Null, "{timers}");
+        let foreign = task(timers);
+        assert_eq!(foreign["verdict"], "cannot_tell");
+        assert_eq!(reasons([&foreign["blind_spots"]]), ["other_machine"]);
+        let reason = foreign["reason"].as_str().unwrap();
+        let expected = format!("{timers} is of another machine");
+        assert!(reason.contains(&expected), "{reason}");
+        assert_eq!(vmnoise(folder, &line(timers)).status.code(), Some(3));
+    }
+    let response_ns = |timers: &str| task(timers)["response_ns"].clone();
+    assert_eq!(response_ns("foreign_late.vmn"), response_ns("foreign.vmn"));
+}
+
+/// The recording of this machine alone breaks the deadline. If the recordings are of two machines,
+/// vmnoise does not know on which the tasks run.
+#[test]
+fn a_miss_on_one_of_two_machines_decides_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    fs::write(folder.join("tasks.toml"), TASKS).unwrap();
+    let loud = BlindWorld {
+        by: By::Task,
+        from_ns: 0,
+    };
+    let here = |facts: &mut RunFacts| facts.host.name = Some("here".into());
+    record(
+        &folder.join("run.vmn"),
+        loud,
+        HiddenPart::Nothing,
+        None,
+        here,
     );
+    for (machine, verdict) in [("here", "may_miss"), ("elsewhere", "cannot_tell")] {
+        write_timers(&folder.join("timers.vmn"), machine, 1_000);
+        let found = document(folder, "schedule|run.vmn|timers.vmn|--tasks|tasks.toml");
+        let task = &found["cpus"][0]["tasks"][0];
+        assert_eq!(task["verdict"], verdict, "{task}");
+    }
 }
 
 /// Tasks of the host take 30 us of each long exit, a tenth of a percent of the guest's time. In

@@ -1,10 +1,11 @@
 //! Recordings with any number of gaps or CPUs.
 
 use std::fs::File;
+use std::ops::ControlFlow;
 use std::path::Path;
 
 use vmnoise_events::*;
-use vmnoise_recording::Writer;
+use vmnoise_recording::{RecordingReader, Writer};
 
 use crate::join_pair::facts;
 
@@ -20,6 +21,8 @@ struct Stream {
     cpus: Vec<u32>,
     /// Unobserved time of its workload so far, nanoseconds.
     blind_ns: u64,
+    /// Number of cycles by which the TSC is ahead of the time in nanoseconds.
+    ahead_tsc: u64,
 }
 
 impl Stream {
@@ -46,6 +49,7 @@ impl Stream {
             writer,
             cpus,
             blind_ns: 0,
+            ahead_tsc: 0,
         };
         for (id, name) in [(INTERRUPT, "local_timer:236"), (TASK, "ksmd:31")] {
             stream.push(Event::Source(Source {
@@ -63,15 +67,15 @@ impl Stream {
     /// Writes a time; later events are not much earlier than this.
     fn time(&mut self, now_ns: u64) {
         self.push(Event::Anchor(Anchor {
-            before_tsc: now_ns - 30,
+            before_tsc: now_ns - 30 + self.ahead_tsc,
             mono_ns: now_ns - 30,
-            after_tsc: now_ns,
+            after_tsc: now_ns + self.ahead_tsc,
         }));
         for cpu in self.cpus.clone() {
             self.push(Event::Tally(CpuTally {
                 cpu,
                 first_tsc: BEGIN_NS,
-                last_tsc: now_ns,
+                last_tsc: now_ns + self.ahead_tsc,
                 blind_tsc: Some(self.blind_ns),
                 ..CpuTally::default()
             }));
@@ -82,8 +86,8 @@ impl Stream {
     fn gap(&mut self, cpu: u32, start_ns: u64, length_ns: u64) {
         self.push(Event::Gap(Gap {
             cpu,
-            start_tsc: start_ns,
-            end_tsc: start_ns + length_ns,
+            start_tsc: start_ns + self.ahead_tsc,
+            end_tsc: start_ns + length_ns + self.ahead_tsc,
             steal_ns: 0,
             reloads: 0,
             light_exits: 0,
@@ -117,17 +121,42 @@ impl Stream {
         self.gap(cpu, start_ns, length_ns);
     }
 
-    fn finish(mut self, now_ns: u64) {
+    /// Writes ticks of CPU 0, and returns the time after the last one.
+    fn ticks(&mut self, ticks: std::ops::Range<u64>) -> u64 {
+        for nth in ticks.clone() {
+            let from_ns = BEGIN_NS + nth * RARE_EVERY_NS;
+            self.time(from_ns);
+            self.interrupted(0, from_ns + 1_000, SHORT_TICK_NS);
+        }
+        BEGIN_NS + ticks.end * RARE_EVERY_NS
+    }
+
+    fn finish(self, now_ns: u64) {
+        self.finish_for(FinishReason::Duration, now_ns);
+    }
+
+    fn finish_for(mut self, reason: FinishReason, now_ns: u64) {
         self.push(Event::Anchor(Anchor {
-            before_tsc: now_ns,
+            before_tsc: now_ns + self.ahead_tsc,
             mono_ns: now_ns,
-            after_tsc: now_ns + 30,
+            after_tsc: now_ns + 30 + self.ahead_tsc,
         }));
-        let reason = FinishReason::Duration;
         let mono_ns = now_ns;
         self.push(Event::Finish(Finish { reason, mono_ns }));
         self.writer.finish().unwrap();
     }
+}
+
+/// Writes a copy of a recording with changed facts.
+pub fn copy_with(recording: &Path, copy: &Path, change: impl FnOnce(&mut RunFacts)) {
+    let mut reader = RecordingReader::open(recording).unwrap();
+    let mut facts = reader.facts().clone();
+    change(&mut facts);
+    let mut writer = Writer::create(copy, &facts).unwrap();
+    while let ControlFlow::Continue(event) = reader.next_event().unwrap() {
+        writer.push(&event).unwrap();
+    }
+    writer.finish().unwrap();
 }
 
 /// Writes a recording of `gaps` gaps on two CPUs, each caused by an interrupt. Every `peak_every`th
@@ -270,6 +299,22 @@ pub fn write_rare_task(path: &Path, ticks: u64, with_task: bool) {
     stream.finish(end_ns);
 }
 
+/// Writes `gaps` gaps of one CPU, 10 ms apart. The lengths grow by 15 % from one to the next longer
+/// one, and the long gaps are spread over the run. `gaps` must not be a multiple of seven.
+pub fn write_unlike(path: &Path, gaps: u64) {
+    const UNLIKE_EVERY_NS: u64 = 10_000_000;
+    let mut stream = Stream::new(path, 1);
+    for nth in 0..gaps {
+        let from_ns = BEGIN_NS + nth * UNLIKE_EVERY_NS;
+        let length_ns = 2_000.0 * 1.15_f64.powi((nth * 7 % gaps) as i32);
+        stream.time(from_ns);
+        stream.interrupted(0, from_ns + 1_000, length_ns as u64);
+    }
+    let end_ns = BEGIN_NS + gaps * UNLIKE_EVERY_NS;
+    stream.time(end_ns);
+    stream.finish(end_ns);
+}
+
 /// Writes `gaps` gaps of one CPU at independent times, 0.5 ms apart on average, of 2 to 38 us.
 pub fn write_irregular(path: &Path, gaps: u64) {
     let mut stream = Stream::new(path, 1);
@@ -303,4 +348,57 @@ pub fn write_taken_all_the_time(path: &Path, length_ns: u64) {
     stream.taken(0, ActivityKind::Thread, TASK, BEGIN_NS, length_ns);
     stream.time(end_ns);
     stream.finish(end_ns);
+}
+
+/// Number of ticks of each of the following recordings.
+const TICKS: u64 = 600;
+
+/// Writes ticks of one CPU. In the middle the TSC jumps ahead by 10 s, as in a guest that was
+/// paused.
+pub fn write_jumping(path: &Path) {
+    let mut stream = Stream::new(path, 1);
+    stream.ticks(0..TICKS / 2);
+    stream.ahead_tsc = 10_000_000_000;
+    let end_ns = stream.ticks(TICKS / 2..TICKS);
+    stream.time(end_ns);
+    stream.finish(end_ns);
+}
+
+/// Writes ticks of one CPU. Then the workload ends by itself.
+pub fn write_failing(path: &Path) {
+    let mut stream = Stream::new(path, 1);
+    let end_ns = stream.ticks(0..TICKS);
+    stream.time(end_ns);
+    stream.finish_for(FinishReason::Failed, end_ns);
+}
+
+/// Writes ticks of one CPU. Another CPU was to be measured, but never reports.
+pub fn write_half_silent(path: &Path) {
+    let mut stream = Stream::of(path, vec![0], 0, |facts| facts.options.cpus = vec![0, 1]);
+    let end_ns = stream.ticks(0..TICKS);
+    stream.time(end_ns);
+    stream.finish(end_ns);
+}
+
+/// Writes ticks of one CPU, and no end of the run: the recorder was killed.
+pub fn write_cut_off(path: &Path) {
+    let mut stream = Stream::new(path, 1);
+    let end_ns = stream.ticks(0..TICKS);
+    stream.time(end_ns);
+    stream.writer.flush().unwrap();
+}
+
+/// Writes a damaged recording of one CPU. In each millisecond, gaps take 960 us, and 45 us were not
+/// observed: together more than the millisecond.
+pub fn write_damaged(path: &Path) {
+    let mut stream = Stream::new(path, 1);
+    let mut now_ns = BEGIN_NS;
+    for _ in 0..1_000 {
+        stream.time(now_ns);
+        stream.interrupted(0, now_ns + 1_000, 960_000);
+        stream.blind_ns += 45_000;
+        now_ns += 1_000_000;
+    }
+    stream.time(now_ns);
+    stream.finish(now_ns);
 }

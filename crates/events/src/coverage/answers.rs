@@ -1,7 +1,7 @@
 //! Selection of the blind spots that can change the answer to a question.
 
 use super::blind_spot::{BlindSpot, Hidden, WhyUnwatched};
-use super::{Coverage, HypervisorTime, Question, RunEnd, USUAL_THRESHOLD_NS};
+use super::{CommandCoverage, Coverage, HypervisorTime, Question, RunEnd, USUAL_THRESHOLD_NS};
 use crate::{MeasuringCommand, ProbeName, Share};
 
 impl Coverage {
@@ -9,7 +9,7 @@ impl Coverage {
     /// none.
     pub fn blind_spots(&self, question: Question) -> Vec<BlindSpot> {
         let hidden = match &self.command {
-            Some(_) => self.of_threads(),
+            Some(command) => self.of_threads(command, question),
             None => [
                 self.of_time(question),
                 self.of_lengths(question),
@@ -43,8 +43,9 @@ impl Coverage {
         let (jumps, undated_ns) = (self.clock.jumps, self.clock.undated_ns);
         let jumped = (jumps > 0).then_some(Hidden::ClockJumped { jumps, undated_ns });
         let damaged = self.more_taken_than_measured.then_some(Hidden::Damaged);
+        let unstored = self.unstored.then_some(Hidden::NotStored);
         // Measuring a random part of the time gives the same rate of events as measuring all of it.
-        let is_rate = matches!(question, Question::Often(_));
+        let is_rate = matches!(question, Question::Often(_) | Question::OftenProbed(_));
         let paused = self.pause.filter(|_| !is_rate).map(|it| Hidden::Paused {
             runtime_ns: it.runtime_ns,
             period_ns: it.period_ns,
@@ -53,23 +54,37 @@ impl Coverage {
             true => None,
             false => self.not_measured(question),
         };
-        let all = [silent, others, damaged, back, jumped, end, paused, stopped];
+        let unplaced = self.unplaced(question);
+        let all = [
+            silent, others, damaged, unstored, back, jumped, end, paused, stopped, unplaced,
+        ];
         all.into_iter().flatten().collect()
     }
 
-    /// Returns the unmeasured time, if any. [`Question::TakenFrom`] needs only its amount, because
-    /// the computation counts unmeasured time as taken.
+    /// Returns the unmeasured time, if any. For [`Question::TakenFrom`], this time counts as
+    /// unplaced.
     fn not_measured(&self, question: Question) -> Option<Hidden> {
-        let not_measured = self.cpus.iter().map(|it| it.not_measured_ns);
         if let Question::TakenFrom(_) = question {
-            let unplaced_ns = self.cpus.iter().map(|it| it.unplaced_ns);
-            let ns = not_measured.chain(unplaced_ns).fold(0, u64::saturating_add);
-            return (ns > 0).then_some(Hidden::Unplaced { ns });
+            return None;
         }
+        let not_measured = self.cpus.iter().map(|it| it.not_measured_ns);
         let ns = not_measured.max().filter(|ns| *ns > 0)?;
         let cpus = self.cpus.iter().filter(|it| it.not_measured_ns > 0);
         let cpus = cpus.map(|it| it.cpu).collect();
         Some(Hidden::NotMeasured { ns, cpus })
+    }
+
+    /// Returns the unplaced time, if any. These answers need only its amount, because they count
+    /// all of this time as taken.
+    fn unplaced(&self, question: Question) -> Option<Hidden> {
+        let not_measured = self.cpus.iter().map(|it| it.not_measured_ns);
+        let ns = match question {
+            Question::TakenFrom(_) => not_measured.fold(self.unplaced_ns(), u64::saturating_add),
+            // The pauses are most of the unplaced time, and `Hidden::Paused` states them.
+            Question::Taken if self.pause.is_none() => self.unplaced_ns(),
+            _ => 0,
+        };
+        (ns > 0).then_some(Hidden::Unplaced { ns })
     }
 
     /// Returns the reasons why gaps may be missing in the records.
@@ -78,12 +93,19 @@ impl Coverage {
         let below_ns = self.writing_ns;
         let is_above = |limit_ns: f64| threshold_ns as f64 > limit_ns;
         let threshold = match question {
-            Question::Longest(limit_ns) | Question::Often(limit_ns) => is_above(limit_ns),
+            Question::Longest(limit_ns)
+            | Question::Often(limit_ns)
+            | Question::LongestProbed(limit_ns)
+            | Question::OftenProbed(limit_ns) => is_above(limit_ns),
             _ => threshold_ns > USUAL_THRESHOLD_NS,
         };
         let threshold = threshold.then_some(Hidden::Threshold { threshold_ns });
+        let is_below = |limit_ns: f64| (limit_ns as u64) < below_ns;
         let writing = match question {
-            Question::Longest(limit_ns) => (limit_ns as u64) < below_ns,
+            Question::Longest(limit_ns)
+            | Question::Often(limit_ns)
+            | Question::LongestProbed(limit_ns)
+            | Question::OftenProbed(limit_ns) => is_below(limit_ns),
             _ => false,
         };
         let writing = writing.then_some(Hidden::Writing { below_ns });
@@ -115,6 +137,9 @@ impl Coverage {
             Question::TakenAs(share) => Some(share),
             Question::TakenBy(share) => share,
             Question::Anything => return self.of_any_owner(),
+            Question::LongestProbed(_) | Question::OftenProbed(_) => {
+                return self.of_names().into_iter().collect();
+            }
             _ => return Vec::new(),
         };
         let unwatched = share.filter(|it| !self.watched.known[*it]);
@@ -124,9 +149,9 @@ impl Coverage {
         if self.workload == MeasuringCommand::Exits {
             return hidden;
         }
+        hidden.extend(self.of_names());
         // These two shares are residuals without a known owner.
         if !matches!(share, Some(Share::HvOrHw | Share::Unexplained)) {
-            hidden.extend(self.of_names());
             let handler_only = [Share::Hw, Share::Kvm, Share::Nmi, Share::HostNmi];
             if share.is_none_or(|it| handler_only.contains(&it)) {
                 hidden.push(Hidden::Unnamed);
@@ -234,10 +259,7 @@ impl Coverage {
     }
 
     /// Returns the blind spots of the threads of a command.
-    fn of_threads(&self) -> Vec<Hidden> {
-        let Some(command) = &self.command else {
-            return Vec::new();
-        };
+    fn of_threads(&self, command: &CommandCoverage, question: Question) -> Vec<Hidden> {
         if let Some(why) = &command.untraced {
             let why = why.clone();
             return vec![Hidden::Untraced { why }];
@@ -250,12 +272,12 @@ impl Coverage {
         if !self.watched.known[Share::Steal] {
             hidden.push(unwatched(Share::Steal, WhyUnwatched::NoStealClock));
         }
-        let beyond_steal = match command.beyond_steal {
-            HypervisorTime::Nothing => None,
-            HypervisorTime::Unmeasured => Some(Hidden::BeyondSteal { ns: None }),
-            HypervisorTime::Measured(ns) => Some(Hidden::BeyondSteal { ns: Some(ns) }),
-        };
-        hidden.extend(beyond_steal);
+        hidden.push(match command.beyond_steal {
+            HypervisorTime::Nothing => Hidden::Firmware,
+            HypervisorTime::Unmeasured => Hidden::BeyondSteal { ns: None },
+            HypervisorTime::Measured(ns) => Hidden::BeyondSteal { ns: Some(ns) },
+        });
+        hidden.extend(too_short_preflight(command, question));
         if !self.watched.known[Share::Nmi] {
             let limit = String::new();
             hidden.push(unwatched(Share::Nmi, WhyUnwatched::Probe { limit }));
@@ -280,6 +302,17 @@ impl Coverage {
         }
         hidden
     }
+}
+
+/// Returns the preflight if it is too short for an answer. A preflight of any length bounds the sum
+/// of the time that a hypervisor takes, but only a long one bounds the longest piece.
+fn too_short_preflight(command: &CommandCoverage, question: Question) -> Option<Hidden> {
+    let is_of_longest = matches!(question, Question::Longest(_) | Question::Anything);
+    let preflight = command.short_preflight.filter(|_| is_of_longest)?;
+    Some(Hidden::ShortPreflight {
+        polled_ns: preflight.polled_ns,
+        run_ns: preflight.run_ns,
+    })
 }
 
 /// Returns whether vmnoise can see this share while it observes a thread. An observed thread shows

@@ -33,12 +33,19 @@ impl BlindSpot {
         &self.0
     }
 
+    /// Returns whether the data themselves prove nothing, because they are damaged or of another
+    /// machine. Then even a limit that is broken in the data may be kept.
+    pub fn makes_data_unusable(&self) -> bool {
+        matches!(self.0, Hidden::OtherMachine { .. } | Hidden::Damaged)
+    }
+
     /// Returns which kind of values this blind spot makes unknown.
     pub fn hides(&self) -> HiddenKind {
         match self.0 {
             Hidden::Unplaced { .. }
             | Hidden::Doubt { .. }
             | Hidden::BeyondSteal { ns: Some(_) } => HiddenKind::StatedTime,
+            Hidden::Firmware => HiddenKind::Excluded,
             Hidden::Lost { .. } => HiddenKind::StatedCount,
             Hidden::LostNames { .. }
             | Hidden::Interrupts
@@ -65,6 +72,8 @@ pub enum HiddenKind {
     /// A number of gaps or wake-ups with a known maximum, each of unknown length. A figure that
     /// counts each of them as longer than the limit is valid.
     StatedCount,
+    /// Lost time that each figure excludes by definition. A figure is valid without it.
+    Excluded,
     /// The owners of the time in known gaps. Upper and lower bounds on the time of each owner can
     /// still give an answer.
     Owners,
@@ -175,6 +184,8 @@ pub enum Hidden {
     },
     /// All figures, because the gaps add up to more than the measured time.
     Damaged,
+    /// The end of the run, and jumps of a clock. The data set of the recording does not store them.
+    NotStored,
     /// Everything on CPUs that never reported.
     Silent {
         /// CPUs that never reported.
@@ -224,10 +235,19 @@ pub enum Hidden {
     Waits,
     /// Time that a hypervisor takes in addition to steal time: for exits, interrupts and memory.
     BeyondSteal {
-        /// Maximum of this time in nanoseconds, at the rate that was measured before the command
-        /// ran; `None` if no rate was measured.
+        /// Upper bound in nanoseconds, with 95 % confidence, from a measurement before the command
+        /// ran; `None` if nothing was measured.
         ns: Option<u64>,
     },
+    /// Longest time that a hypervisor took without a break. The preflight was shorter than the run.
+    ShortPreflight {
+        /// Time for which each CPU was polled for gaps, in nanoseconds.
+        polled_ns: u64,
+        /// Length of the run, in nanoseconds.
+        run_ns: u64,
+    },
+    /// Time that the firmware of a bare-metal machine takes in system management interrupts (SMIs).
+    Firmware,
     /// Use of a part of the threads' time, which is uncertain.
     Doubt {
         /// Maximum of this time, in nanoseconds.

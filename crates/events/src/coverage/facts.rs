@@ -169,6 +169,8 @@ pub struct CommandCoverage {
     pub doubt_ns: u64,
     /// Time that a hypervisor took from the threads in addition to steal time.
     pub beyond_steal: HypervisorTime,
+    /// Preflight that was shorter than the run; `None` if it was long enough, or if there was none.
+    pub short_preflight: Option<ShortPreflight>,
 }
 
 /// Time that a hypervisor takes in addition to steal time.
@@ -179,6 +181,15 @@ pub enum HypervisorTime {
     Nothing,
     /// The time was not measured.
     Unmeasured,
-    /// Time in nanoseconds, computed from the rate that was measured before the command ran.
+    /// Upper bound in nanoseconds, with 95 % confidence, from a measurement before the command ran.
     Measured(u64),
+}
+
+/// Preflight that is too short to bound the longest time that a hypervisor takes without a break.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ShortPreflight {
+    /// Time for which each CPU was polled for gaps, in nanoseconds.
+    pub polled_ns: u64,
+    /// Length of the run, in nanoseconds.
+    pub run_ns: u64,
 }

@@ -1,12 +1,16 @@
 //! Coverage of several runs of one machine together.
 
 use super::{Coverage, RunEnd};
-use crate::ShareMap;
+use crate::{MeasuringCommand, ShareMap};
 
 impl Coverage {
     /// Returns the coverage of both recordings together. Each CPU keeps the coverage of its own
     /// recording. A fact about the whole machine gets the value of the recording that saw less.
     pub fn and(mut self, other: Coverage) -> Coverage {
+        // An observed thread sees less than a polling thread.
+        if other.workload == MeasuringCommand::Observed {
+            self.workload = other.workload;
+        }
         self.policy = self.policy.filter(|own| other.policy == Some(*own));
         self.threshold_ns = self.threshold_ns.max(other.threshold_ns);
         self.writing_ns = self.writing_ns.max(other.writing_ns);
@@ -17,6 +21,7 @@ impl Coverage {
         self.lost.gaps = self.lost.gaps.saturating_add(other.lost.gaps);
         self.lost.names = self.lost.names.saturating_add(other.lost.names);
         self.more_taken_than_measured |= other.more_taken_than_measured;
+        self.unstored |= other.unstored;
         let (own, its) = (self.watched.known, other.watched.known);
         self.watched.known = ShareMap::from_fn(|share| own[share] && its[share]);
         self.watched.traced &= other.watched.traced;

@@ -17,7 +17,7 @@ mod words;
 pub use blind_spot::{BlindSpot, Hidden, HiddenKind, WhyUnwatched};
 pub use facts::{
     ClockCoverage, CommandCoverage, CpuCoverage, HostRecording, HypervisorTime, LostRecords, Pause,
-    RunEnd, WatchedClasses,
+    RunEnd, ShortPreflight, WatchedClasses,
 };
 pub use question::Question;
 
@@ -57,6 +57,9 @@ pub struct Coverage {
     pub lost: LostRecords,
     /// Whether the gaps add up to more than the measured time. If so, the stream is damaged.
     pub more_taken_than_measured: bool,
+    /// Whether the recording was read from a data set that stores neither the end of the run nor
+    /// jumps of a clock.
+    pub unstored: bool,
     /// Watched events and layers.
     pub watched: WatchedClasses,
     /// Facts about the clocks that limit which times can be trusted.
@@ -84,6 +87,7 @@ impl Coverage {
             end: RunEnd::InOrder,
             lost: LostRecords::default(),
             more_taken_than_measured: false,
+            unstored: false,
             watched: WatchedClasses::default(),
             clock: ClockCoverage::default(),
             others: Vec::new(),
@@ -137,6 +141,13 @@ impl Coverage {
         let windows = self.cpus.iter().filter_map(|it| it.window_mono_ns);
         let lengths = windows.map(|(from_ns, to_ns)| to_ns.saturating_sub(from_ns));
         lengths.max().unwrap_or(0)
+    }
+
+    /// Returns the time in which the workload observed nothing, at unknown times. Sum over all
+    /// CPUs, in nanoseconds.
+    pub fn unplaced_ns(&self) -> u64 {
+        let unplaced_ns = self.cpus.iter().map(|it| it.unplaced_ns);
+        unplaced_ns.fold(0, u64::saturating_add)
     }
 }
 

@@ -9,6 +9,11 @@ pub enum Question {
     Longest(f64),
     /// How often is a gap or a wake-up latency longer than this, in nanoseconds?
     Often(f64),
+    /// Was every latency that ends at an event of a probe at most this long, in nanoseconds? A lost
+    /// record may have been such an event.
+    LongestProbed(f64),
+    /// How often is a latency that ends at an event of a probe longer than this, in nanoseconds?
+    OftenProbed(f64),
     /// How much time was taken in total, or how many gaps were there?
     Taken,
     /// How much time was taken as this share?

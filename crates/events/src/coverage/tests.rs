@@ -52,7 +52,7 @@ fn a_whole_recording_hides_nothing() {
 #[test]
 fn time_that_is_in_no_gap_hides_everything() {
     type Change = fn(&mut Coverage);
-    let changes: [(Change, Hidden); 6] = [
+    let changes: [(Change, Hidden); 7] = [
         (
             |it| it.end = RunEnd::CutOff,
             Hidden::CutOff {
@@ -82,6 +82,7 @@ fn time_that_is_in_no_gap_hides_everything() {
             },
         ),
         (|it| it.lost.gaps = 3, Hidden::Lost { count: 3 }),
+        (|it| it.unstored = true, Hidden::NotStored),
     ];
     for (change, expected) in changes {
         let differs = differs(change);
@@ -109,6 +110,37 @@ fn a_threshold_hides_what_is_shorter() {
         ]
     );
     assert_eq!(hidden(&blind, OFTEN), []);
+}
+
+/// A gap below 10,000 cycles may be missed while another gap is recorded. Here, a cycle is one
+/// nanosecond. The number of missed gaps is unknown, so the rate of such gaps is unknown, too.
+#[test]
+fn writing_hides_how_often_short_gaps_come() {
+    let expected = [Hidden::Writing { below_ns: 10_000 }];
+    assert_eq!(hidden(&whole(), Question::Often(9_999.0)), expected);
+    assert_eq!(hidden(&whole(), Question::Often(10_000.0)), []);
+}
+
+#[test]
+fn unplaced_time_may_have_been_taken() {
+    let unplaced = differs(|it| it.cpus[0].unplaced_ns = 7);
+    let expected = vec![Hidden::Unplaced { ns: 7 }];
+    assert_eq!(
+        unplaced,
+        [(Question::Taken, expected.clone()), (SUPPLY, expected)]
+    );
+    let (runtime_ns, period_ns) = (1, 2);
+    let mut paused = whole();
+    paused.cpus[0].unplaced_ns = 7;
+    paused.pause = Some(Pause {
+        runtime_ns,
+        period_ns,
+    });
+    let expected = [Hidden::Paused {
+        runtime_ns,
+        period_ns,
+    }];
+    assert_eq!(hidden(&paused, Question::Taken), expected);
 }
 
 /// The rate of gaps in the measured part of each period is the rate in the whole period. Single
@@ -140,6 +172,26 @@ fn an_observed_thread_notices_what_its_own_kernel_takes() {
     let differs = differs(|it| it.workload = MeasuringCommand::Observed);
     let expected = [LONGEST, OFTEN, Question::Taken, SUPPLY];
     assert_eq!(questions(&differs), expected);
+}
+
+/// A polling thread notices time that is taken below its kernel. An observed thread does not.
+#[test]
+fn of_two_recordings_the_one_that_saw_less_counts() {
+    let mut observed = whole();
+    observed.workload = MeasuringCommand::Observed;
+    for together in [
+        whole().and(observed.clone()),
+        observed.clone().and(whole()),
+        observed.clone().and(observed.clone()),
+    ] {
+        assert_eq!(hidden(&together, Question::Taken), [Hidden::BelowObserved]);
+    }
+    assert_eq!(hidden(&whole().and(whole()), Question::Taken), []);
+    let mut unstored = whole();
+    unstored.unstored = true;
+    for together in [whole().and(unstored.clone()), unstored.clone().and(whole())] {
+        assert_eq!(hidden(&together, Question::Taken), [Hidden::NotStored]);
+    }
 }
 
 #[test]
@@ -178,6 +230,44 @@ fn who_took_it_matters_to_shares_alone() {
     assert_eq!(hidden(&blind, Question::Anything), elsewhere);
 }
 
+/// A lost record that names a culprit may be the event at which a latency ends. A residual share
+/// may contain the time of this culprit.
+#[test]
+fn a_lost_name_may_be_the_end_of_a_latency_or_part_of_a_residual() {
+    let mut blind = whole();
+    blind.lost.names = 4;
+    for question in [
+        Question::LongestProbed(20_000.0),
+        Question::OftenProbed(20_000.0),
+        Question::TakenAs(Share::Unexplained),
+        Question::TakenAs(Share::HvOrHw),
+    ] {
+        assert_eq!(hidden(&whole(), question), [], "{question:?}");
+        let lost = [Hidden::LostNames { count: 4 }];
+        assert_eq!(hidden(&blind, question), lost, "{question:?}");
+    }
+    for question in [LONGEST, OFTEN] {
+        assert_eq!(hidden(&blind, question), [], "{question:?}");
+    }
+}
+
+/// A latency that ends at an event of a probe has the same other blind spots as any latency.
+#[test]
+fn a_latency_to_a_probe_is_hidden_like_any_other() {
+    let hides_alike = |change: fn(&mut Coverage)| {
+        let mut blind = whole();
+        change(&mut blind);
+        let hides = |question| hidden(&blind, question);
+        assert_eq!(hides(Question::LongestProbed(20_000.0)), hides(LONGEST));
+        assert_eq!(hides(Question::OftenProbed(20_000.0)), hides(OFTEN));
+    };
+    hides_alike(|it| it.threshold_ns = 30_000);
+    hides_alike(|it| it.writing_ns = 30_000);
+    hides_alike(|it| it.lost.gaps = 3);
+    hides_alike(|it| it.end = RunEnd::CutOff);
+    hides_alike(|it| it.cpus[0].not_measured_ns = 5);
+}
+
 /// A probe is identified by its full name, not by a word in its name.
 #[test]
 fn why_a_share_was_not_watched_is_what_its_own_probe_says() {
@@ -213,6 +303,22 @@ fn bounds_can_decide_where_only_owners_are_hidden() {
     );
 }
 
+/// A limit that is broken although time is hidden is certainly broken.
+#[test]
+fn only_damaged_data_and_those_of_another_machine_are_unusable() {
+    let mut blind = whole();
+    blind.lost.gaps = 1;
+    blind.end = RunEnd::CutOff;
+    blind.others = vec!["elsewhere.vmn".into()];
+    blind.more_taken_than_measured = true;
+    let spots = blind.blind_spots(SUPPLY);
+    assert_eq!(spots.len(), 4);
+    let unusable = spots.iter().filter(|it| it.makes_data_unusable());
+    let unusable: Vec<Hidden> = unusable.map(|it| it.hidden().clone()).collect();
+    let files = vec!["elsewhere.vmn".into()];
+    assert_eq!(unusable, [Hidden::OtherMachine { files }, Hidden::Damaged]);
+}
+
 #[test]
 fn of_a_command_all_that_was_missed_is_said() {
     let mut blind = whole();
@@ -236,6 +342,46 @@ fn of_a_command_all_that_was_missed_is_said() {
             Hidden::Doubt { ns: 0, events: 5 },
         ]
     );
+}
+
+/// A short preflight bounds the sum of the hypervisor's time, but not its longest piece.
+#[test]
+fn a_short_preflight_hides_only_the_longest_piece() {
+    let mut blind = whole();
+    let (polled_ns, run_ns) = (1_000_000_000, 3_500_000_000);
+    blind.command = Some(CommandCoverage {
+        threads: 1,
+        beyond_steal: HypervisorTime::Measured(7),
+        short_preflight: Some(ShortPreflight { polled_ns, run_ns }),
+        ..CommandCoverage::default()
+    });
+    let beyond_steal = Hidden::BeyondSteal { ns: Some(7) };
+    assert_eq!(hidden(&blind, Question::Taken), [beyond_steal.clone()]);
+    let both = [beyond_steal, Hidden::ShortPreflight { polled_ns, run_ns }];
+    assert_eq!(hidden(&blind, LONGEST), both);
+    assert_eq!(hidden(&blind, Question::Anything), both);
+    let spots = blind.blind_spots(LONGEST);
+    let kinds: Vec<HiddenKind> = spots.iter().map(BlindSpot::hides).collect();
+    assert_eq!(kinds, [HiddenKind::StatedTime, HiddenKind::Time]);
+    // Three times 3.5 s are 10.5 s, rounded up to whole seconds.
+    let sentence = spots[1].to_string();
+    assert!(
+        sentence.ends_with("use --preflight 11s, or longer"),
+        "{sentence}"
+    );
+}
+
+/// Neither the scheduler nor a steal clock counts the SMIs of bare metal.
+#[test]
+fn on_bare_metal_the_firmware_is_excluded() {
+    let mut bare = whole();
+    bare.command = Some(CommandCoverage {
+        threads: 1,
+        ..CommandCoverage::default()
+    });
+    assert_eq!(hidden(&bare, Question::Taken), [Hidden::Firmware]);
+    let spots = bare.blind_spots(Question::Taken);
+    assert_eq!(spots[0].hides(), HiddenKind::Excluded);
 }
 
 /// Programs read the keyword of a blind spot; people read the sentence with the remedy.

@@ -107,6 +107,9 @@ impl fmt::Display for BlindSpot {
             Hidden::Damaged => f.write_str(
                 "the gaps add up to more than the measured time, so the data are damaged; measure again",
             ),
+            Hidden::NotStored => f.write_str(
+                "the data set does not store how the run ended, or whether a clock jumped; export the recording again, with this vmnoise",
+            ),
             Hidden::Silent { cpus } => write!(
                 f,
                 "CPU {} never reported, so nothing is known about it; record for longer, or without it",
@@ -157,11 +160,23 @@ impl fmt::Display for BlindSpot {
             ),
             Hidden::BeyondSteal { ns: Some(ns) } => write!(
                 f,
-                "the hypervisor takes time in excess of steal time: {} at the rate measured before the command",
+                "the hypervisor takes time in excess of steal time: at most {} with 95 % confidence, by the rate measured before the command",
                 human(*ns)
             ),
             Hidden::BeyondSteal { ns: None } => f.write_str(
                 "the hypervisor may take time in excess of steal time, and its rate was not measured; measure it before the command (--preflight 2s, or longer)",
+            ),
+            Hidden::ShortPreflight { polled_ns, run_ns } => write!(
+                f,
+                "the hypervisor may take longer pieces than seen before the command, because the CPUs were polled for {}, and the run \
+                 lasted {}; use --preflight {}s, or longer",
+                human(*polled_ns),
+                human(*run_ns),
+                preflight_s(*run_ns)
+            ),
+            Hidden::Firmware => f.write_str(
+                "no figure includes system management interrupts (SMIs): neither the scheduler nor the steal clock counts them; \
+                 measure them with `vmnoise osnoise` (share hw)",
             ),
             Hidden::Doubt { ns, events } => write!(
                 f,
@@ -170,6 +185,12 @@ impl fmt::Display for BlindSpot {
             ),
         }
     }
+}
+
+/// Returns a sufficient length of the preflight for a run of this length, in seconds. A preflight
+/// polls for gaps in half of its time. The next run may take half as long again.
+fn preflight_s(run_ns: u64) -> u64 {
+    run_ns.saturating_mul(3).div_ceil(1_000_000_000)
 }
 
 fn unwatched(f: &mut fmt::Formatter<'_>, share: Option<Share>, why: &WhyUnwatched) -> fmt::Result {

@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 
 pub use error::DataSetError;
 pub use gaps::{GapRows, StoredGap, StoredPart};
-pub use run::{StoredCpu, StoredFacts};
+pub use run::{StoredCoverage, StoredCpu, StoredCpus, StoredFacts};
 use vmnoise_events::Name;
 
 /// A run that is stored in a data set.
@@ -91,7 +91,7 @@ impl StoredRun {
     ///
     /// # Errors
     /// If the table `cpus` cannot be read, or is invalid.
-    pub fn cpus(&self) -> Result<Vec<StoredCpu>, DataSetError> {
+    pub fn cpus(&self) -> Result<StoredCpus, DataSetError> {
         run::cpus(&self.folder)
     }
 

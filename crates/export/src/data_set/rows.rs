@@ -74,6 +74,13 @@ impl Table {
         })
     }
 
+    /// Returns whether the file has columns with all of these names.
+    pub(super) fn has(&self, columns: Wanted) -> bool {
+        let stored = self.metadata.file_metadata().schema_descr().columns();
+        let has = |name: &str| stored.iter().any(|it| it.path().parts() == [name]);
+        columns.iter().all(|column| has(column.0))
+    }
+
     /// Returns the next batch of rows; `None` after the last row.
     pub(super) fn next(&mut self) -> Result<Option<Batch>, DataSetError> {
         loop {

@@ -3,11 +3,13 @@
 use std::path::Path;
 
 use jiff::Timestamp;
+use vmnoise_events::coverage::{ClockCoverage, RunEnd};
 use vmnoise_events::{MeasuringCommand, Policy};
 
 use super::error::DataSetError;
-use super::rows::{Table, Wanted};
+use super::rows::{Batch, Table, Wanted};
 use crate::partition::workload_named;
+use crate::rows::run::end_named;
 use crate::table::{ColumnKind, DATA_VERSION};
 
 const RUN: Wanted = &[
@@ -25,6 +27,17 @@ const RUN: Wanted = &[
     ("lost_gaps", ColumnKind::Int),
     ("late_events", ColumnKind::Int),
     ("policy", ColumnKind::Text),
+];
+
+/// Columns of the table `run` that old versions did not write, except `clock_bound_ns`.
+const COVERAGE: Wanted = &[
+    ("ended", ColumnKind::Text),
+    ("planned_ns", ColumnKind::Int),
+    ("clock_bound_ns", ColumnKind::Int),
+    ("clock_jumps", ColumnKind::Int),
+    ("undated_ns", ColumnKind::Int),
+    ("clock_lost_ns", ColumnKind::Int),
+    ("damaged", ColumnKind::Bool),
 ];
 
 const CPUS: Wanted = &[
@@ -65,9 +78,33 @@ pub struct StoredFacts {
     pub lost_gaps: u64,
     /// Number of other records that were lost or came too late.
     pub lost_witnesses: u64,
+    /// End of the run, jumps of its clocks, and damage; `None` if the table does not store them.
+    pub coverage: Option<StoredCoverage>,
 }
 
-/// A row of the table `cpus`.
+/// Facts that limit what the gaps of a run can show.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct StoredCoverage {
+    /// How the run ended.
+    pub end: RunEnd,
+    /// Planned duration, in nanoseconds; `None` if the run had no time limit.
+    pub planned_ns: Option<u64>,
+    /// Errors and jumps of the run's clocks.
+    pub clock: ClockCoverage,
+    /// Whether the gaps add up to more than the measured time.
+    pub is_damaged: bool,
+}
+
+/// Rows of the table `cpus`.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct StoredCpus {
+    /// CPUs that reported something, in the order of the table.
+    pub reported: Vec<StoredCpu>,
+    /// Numbers of the CPUs that never reported.
+    pub silent: Vec<u32>,
+}
+
+/// A CPU that reported something.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct StoredCpu {
     /// Number of the CPU.
@@ -89,9 +126,7 @@ pub struct StoredCpu {
 /// Reads the table `run` in this folder.
 pub(super) fn facts(folder: &Path) -> Result<StoredFacts, DataSetError> {
     let mut table = Table::open(folder, "run", RUN)?;
-    let Some(row) = table.next()?.filter(|batch| batch.rows() == 1) else {
-        return Err(table.fault("it has not one row"));
-    };
+    let row = only_row(&mut table)?;
     let fault = |column: usize, what: &str| row.fault(column, 0, what);
     let version = row.count(0, 0)?;
     if version != u64::from(DATA_VERSION) {
@@ -126,21 +161,54 @@ pub(super) fn facts(folder: &Path) -> Result<StoredFacts, DataSetError> {
         complete: truth(9)?,
         lost_gaps,
         lost_witnesses: lost_witnesses.saturating_add(row.count(12, 0)?),
+        coverage: match table.has(COVERAGE) {
+            true => coverage(folder)?,
+            false => None,
+        },
     })
 }
 
-/// Reads the table `cpus` in this folder. Leaves out CPUs that reported nothing.
-pub(super) fn cpus(folder: &Path) -> Result<Vec<StoredCpu>, DataSetError> {
+/// Reads the columns [`COVERAGE`]. Returns `None` if one of these facts is unknown.
+fn coverage(folder: &Path) -> Result<Option<StoredCoverage>, DataSetError> {
+    let row = only_row(&mut Table::open(folder, "run", COVERAGE)?)?;
+    let jumped = row.maybe(3, 0)?.zip(row.maybe(4, 0)?);
+    let ended = row.text(0, 0).zip(row.truth(6, 0));
+    let Some(((jumps, undated_ns), (ended, is_damaged))) = jumped.zip(ended) else {
+        return Ok(None);
+    };
+    Ok(Some(StoredCoverage {
+        end: end_named(ended).ok_or_else(|| row.fault(0, 0, "is none"))?,
+        planned_ns: row.maybe(1, 0)?,
+        clock: ClockCoverage {
+            bound_ns: row.maybe(2, 0)?,
+            went_back_at_ns: row.maybe(5, 0)?,
+            jumps,
+            undated_ns,
+        },
+        is_damaged,
+    }))
+}
+
+/// Returns the row of a table that has only one row.
+fn only_row(table: &mut Table) -> Result<Batch, DataSetError> {
+    let row = table.next()?.filter(|batch| batch.rows() == 1);
+    row.ok_or_else(|| table.fault("it has not one row"))
+}
+
+/// Reads the table `cpus` in this folder.
+pub(super) fn cpus(folder: &Path) -> Result<StoredCpus, DataSetError> {
     let mut table = Table::open(folder, "cpus", CPUS)?;
-    let mut cpus = Vec::new();
+    let mut cpus = StoredCpus::default();
     while let Some(batch) = table.next()? {
         for row in 0..batch.rows() {
             let span = batch.maybe(1, row)?.zip(batch.maybe(2, row)?);
+            let cpu = batch.cpu(0, row)?;
             let Some((measured_mono_ns, runtime_ns)) = span.zip(batch.maybe(3, row)?) else {
+                cpus.silent.push(cpu);
                 continue;
             };
-            cpus.push(StoredCpu {
-                cpu: batch.cpu(0, row)?,
+            cpus.reported.push(StoredCpu {
+                cpu,
                 measured_mono_ns,
                 runtime_ns,
                 gaps: batch.count(4, row)?,

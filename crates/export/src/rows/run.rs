@@ -1,6 +1,7 @@
 //! The table `run`: one row about the run itself.
 
 use vmnoise_events::column::Columns;
+use vmnoise_events::coverage::{ClockCoverage, RunEnd};
 use vmnoise_events::{Policy, RunFacts};
 use vmnoise_explain::{ExitsRun, Summary};
 
@@ -18,31 +19,44 @@ pub struct RunReport {
     pub lost_gaps: Option<u64>,
     /// Number of events that came too late to explain anything.
     pub late_events: u64,
-    /// Upper bound of the error between the run's clocks, in nanoseconds. `None` if no clocks are
-    /// converted or the bound is unknown.
-    pub clock_bound_ns: Option<u64>,
+    /// How the run ended.
+    pub end: RunEnd,
+    /// Planned duration, in nanoseconds; `None` if the run had no time limit.
+    pub planned_ns: Option<u64>,
+    /// Errors and jumps of the run's clocks.
+    pub clock: ClockCoverage,
+    /// Whether the gaps add up to more than the measured time.
+    pub is_damaged: bool,
 }
 
 impl From<&Summary> for RunReport {
     fn from(summary: &Summary) -> RunReport {
+        let coverage = &summary.coverage;
         RunReport {
             complete: summary.complete && summary.tsc_went_back_at_ns.is_none(),
             lost_events: summary.lost_events,
-            lost_gaps: summary.wakeups.is_none().then(|| summary.losses.of_gaps()),
+            lost_gaps: summary.wakeups.is_none().then_some(coverage.lost.gaps),
             late_events: summary.late_events,
-            clock_bound_ns: summary.clock_bound_ns,
+            end: coverage.end,
+            planned_ns: coverage.planned_ns,
+            clock: coverage.clock,
+            is_damaged: coverage.more_taken_than_measured,
         }
     }
 }
 
 impl From<&ExitsRun> for RunReport {
     fn from(run: &ExitsRun) -> RunReport {
+        let coverage = &run.coverage;
         RunReport {
             complete: run.complete,
             lost_events: run.lost_events,
             lost_gaps: None,
             late_events: run.late_events,
-            clock_bound_ns: None,
+            end: coverage.end,
+            planned_ns: coverage.planned_ns,
+            clock: coverage.clock,
+            is_damaged: coverage.more_taken_than_measured,
         }
     }
 }
@@ -109,5 +123,28 @@ pub(crate) fn columns<'a>() -> Columns<'static, Row<'a>> {
         .count("lost_events", |(.., reported)| reported.lost_events)
         .count("lost_gaps", |(.., reported)| reported.lost_gaps)
         .count("late_events", |(.., reported)| reported.late_events)
-        .time("clock_bound_ns", |(.., reported)| reported.clock_bound_ns)
+        .time("clock_bound_ns", |(.., reported)| reported.clock.bound_ns)
+        .name("ended", |(.., reported)| Some(end_name(reported.end)))
+        .time("planned_ns", |(.., reported)| reported.planned_ns)
+        .count("clock_jumps", |(.., reported)| reported.clock.jumps)
+        .time("undated_ns", |(.., reported)| reported.clock.undated_ns)
+        .time("clock_lost_ns", |(.., reported)| {
+            reported.clock.went_back_at_ns
+        })
+        .truth("damaged", |(.., reported)| reported.is_damaged)
+}
+
+/// Returns the name of a run's end in the table.
+pub(crate) fn end_name(end: RunEnd) -> &'static str {
+    match end {
+        RunEnd::InOrder => "in_order",
+        RunEnd::Failed => "failed",
+        RunEnd::CutOff => "cut_off",
+    }
+}
+
+/// Returns the end of a run with this name; `None` if the name is unknown.
+pub(crate) fn end_named(name: &str) -> Option<RunEnd> {
+    let mut all = [RunEnd::InOrder, RunEnd::Failed, RunEnd::CutOff].into_iter();
+    all.find(|it| end_name(*it) == name)
 }

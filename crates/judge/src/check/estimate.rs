@@ -153,8 +153,11 @@ impl Estimate {
         match odds.decide(self.part) {
             Decision::Kept => self.kept(odds, spots),
             Decision::Broken => Found::broken(self.value),
-            Decision::Open => spots.open(self.value, self.if_open),
-            Decision::Unmet => {
+            // No run can prove a rate of 0, whatever it shows about bursts.
+            Decision::Open if self.part <= 0.0 || odds.is_a_matter_of_length() => {
+                spots.open(self.value, self.if_open)
+            }
+            Decision::Open | Decision::Unmet => {
                 let unmet = Reason::Unmet {
                     above_ns: self.limit_ns,
                     windows: odds.windows_met(),

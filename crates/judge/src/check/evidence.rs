@@ -3,12 +3,13 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use vmnoise_events::coverage::Coverage;
+use vmnoise_events::coverage::{Coverage, USUAL_THRESHOLD_NS};
 use vmnoise_events::{Event, FinishReason, MeasuringCommand, RunFacts};
 
 use super::budget::{Budget, Quantity};
 use super::odds::{Bursts, LONGEST_NS, Odds, seen};
-use crate::compare::{Counted, RunSample, Sampler, StreamSpan, Track};
+use crate::bounds::largest_figure;
+use crate::compare::{ComparedFigure, Counted, RunSample, Sampler, StreamSpan, Track};
 use vmnoise_explain::{CpuSummary, NamedInterval, Summary};
 
 /// Number of windows into which a run is cut. The windows show how strongly consecutive values
@@ -212,7 +213,7 @@ impl BudgetEvidence {
         let lost = self.coverage().lost.gaps.saturating_add(self.missed());
         let (count, above) = (whole.lengths.count(), whole.above[place]);
         let odds = Odds::new(count, above, lost, &windows, risk)?;
-        Some(odds.with_bursts(self.bursts(place, part)))
+        Some(odds.with_bursts(self.bursts(place, Some(part))))
     }
 
     /// Returns the odds for the part of all microseconds in which a gap longer than `limit_ns`
@@ -240,21 +241,40 @@ impl BudgetEvidence {
         let (count, above) = (us(whole.runtime_ns), whole.above[place]);
         let lost = self.coverage().lost.gaps;
         let odds = Odds::new(count, above, lost, &seen, risk)?;
-        // All gaps in a bad cell may be above the limit. The number of gaps in a cell is assumed to
-        // be the average number.
-        let cells = self.cells() as f64;
-        let gaps_of_cell = (whole.lengths.count() as f64 / cells.max(1.0)).max(1.0);
-        let part = per_second * LONGEST_NS as f64 / 1e9 / gaps_of_cell;
+        // All gaps in a bad cell may be above the limit.
+        let part_of = |gaps: f64| per_second * LONGEST_NS as f64 / 1e9 / gaps;
+        let part = self.gaps_of_cell().map(part_of);
         Some(odds.with_bursts(self.bursts(place, part)))
     }
 
-    fn bursts(&self, place: usize, part: f64) -> Bursts {
+    /// Returns the assumed number of gaps in a bad cell: the average number in a cell. `None` if
+    /// the recording does not show how close together gaps come: its threshold is above the usual
+    /// one, or it has fewer gaps than cells. The average would then be too small, and the verdict
+    /// too firm.
+    fn gaps_of_cell(&self) -> Option<f64> {
+        let (gaps, cells) = (self.count(), self.cells().max(1));
+        let is_shown = threshold_ns(&self.facts) <= USUAL_THRESHOLD_NS && gaps >= cells;
+        is_shown.then(|| gaps as f64 / cells as f64)
+    }
+
+    /// Returns the largest possible noise or number of gaps, in the figure's unit; `None` if
+    /// unknown.
+    pub(super) fn largest(&self, figure: &ComparedFigure) -> Option<f64> {
+        let cpus = &self.sample.summary.cpus;
+        let is_own = |cpu: u32| cpus.iter().any(|it| it.cpu == cpu);
+        let own = self.coverage.cpus.iter().filter(|it| is_own(it.cpu));
+        let unplaced_ns = own.map(|it| it.unplaced_ns).fold(0, u64::saturating_add);
+        let threshold_ns = self.coverage.threshold_ns;
+        largest_figure(figure, &self.sample.whole, unplaced_ns, threshold_ns)
+    }
+
+    fn bursts(&self, place: usize, part: Option<f64>) -> Bursts {
         let windows = self.sample.windows.iter();
         Bursts {
             windows: windows.filter(|it| it.above[place] > 0).count(),
             cells: self.cells(),
             bad: self.sample.bad_cells[place],
-            part: part.clamp(f64::MIN_POSITIVE, 0.99),
+            part: part.map(|it| it.clamp(f64::MIN_POSITIVE, 0.99)),
         }
     }
 

@@ -215,8 +215,8 @@ fn judge(
     let mut found = match &requirement.quantity {
         Quantity::Max => longest(requirement, evidence),
         Quantity::Percentile(_) => percentile(requirement, place, evidence, risk),
-        Quantity::Noise => of_run(requirement, evidence, ComparedFigure::Noise),
-        Quantity::Gaps => of_run(requirement, evidence, ComparedFigure::Gaps),
+        Quantity::Noise => of_run(requirement, evidence, &ComparedFigure::Noise),
+        Quantity::Gaps => of_run(requirement, evidence, &ComparedFigure::Gaps),
         Quantity::GapsAbove(ns) => rate(requirement, place, *ns, evidence, risk),
         Quantity::Share(share) => {
             let bounds = Bounds::of_share(&evidence.sample, *share);
@@ -257,13 +257,23 @@ fn longest(requirement: &Requirement, evidence: &BudgetEvidence) -> Found {
     Found::kept_but_for(max_ns, evidence.coverage().blind_spots(question))
 }
 
-/// Judges a figure of all gaps together.
-fn of_run(requirement: &Requirement, evidence: &BudgetEvidence, figure: ComparedFigure) -> Found {
+/// Judges a figure of all gaps together. The limit is kept only if it is also kept with all
+/// unplaced time counted as taken.
+fn of_run(requirement: &Requirement, evidence: &BudgetEvidence, figure: &ComparedFigure) -> Found {
     let spots = evidence.coverage().blind_spots(Question::Taken);
-    match figure.of(&evidence.sample.whole) {
-        None => Found::open(None, [vec![Reason::NoRuntime], blind(spots)].concat()),
-        Some(value) if value > requirement.at_most => Found::broken(value),
-        Some(value) => Found::kept_but_for(value, spots),
+    let value = figure.of(&evidence.sample.whole);
+    let Some((value, largest)) = value.zip(evidence.largest(figure)) else {
+        return Found::open(None, [vec![Reason::NoRuntime], blind(spots)].concat());
+    };
+    let (unplaced, hidden): (Vec<_>, Vec<_>) = spots
+        .into_iter()
+        .partition(|it| it.hides() == HiddenKind::StatedTime);
+    if value > requirement.at_most {
+        Found::broken(value)
+    } else if largest > requirement.at_most {
+        Found::open(Some(value), [blind(hidden), blind(unplaced)].concat())
+    } else {
+        Found::kept_but_for(value, hidden)
     }
 }
 

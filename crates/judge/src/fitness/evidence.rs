@@ -1,7 +1,15 @@
 //! Evidence about a run of a command. Each figure has a lower bound, and an upper bound if known.
 
-use vmnoise_events::coverage::{CommandCoverage, Coverage, HiddenKind, HypervisorTime, Question};
+use vmnoise_events::coverage::{
+    CommandCoverage, Coverage, HiddenKind, HypervisorTime, Question, ShortPreflight,
+    USUAL_THRESHOLD_NS,
+};
 use vmnoise_events::{FamilyLongest, FamilyLook, FamilyTaken, Share};
+
+use crate::check::odds::is_excluded;
+
+/// Probability that the hypervisor takes more time from a run than the upper bound.
+const RISK: f64 = 0.05;
 
 /// Bounds of a figure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -19,25 +27,47 @@ pub enum HypervisorRate {
     Nothing,
     /// The hypervisor's time was not measured.
     Unmeasured,
-    /// The hypervisor's time was measured before the run.
+    /// The hypervisor's time was measured before the run. Each figure is the worst of all CPUs.
     Measured {
-        /// Rate, in millionths of the runtime.
-        ppm: u64,
+        /// Time for which each CPU was polled, in ns.
+        polled_ns: u64,
+        /// Time that the hypervisor took from the CPU meanwhile, in ns.
+        taken_ns: u64,
         /// Longest time that the hypervisor took without a break, in ns.
         longest_ns: u64,
     },
 }
 
 impl HypervisorRate {
-    /// Returns the time that the hypervisor took from threads that ran for `ran_ns`.
+    /// Returns the time that the hypervisor took from threads that ran for `ran_ns`. A measured
+    /// rate gives an upper bound. The bound assumes that the time comes in independent pieces, each
+    /// as long as the longest one. Shorter pieces would make the bound smaller.
     fn time(self, ran_ns: u64) -> HypervisorTime {
         match self {
             HypervisorRate::Nothing => HypervisorTime::Nothing,
             HypervisorRate::Unmeasured => HypervisorTime::Unmeasured,
-            HypervisorRate::Measured { ppm, .. } => {
-                let ns = (u128::from(ran_ns) * u128::from(ppm)).div_ceil(1_000_000);
-                HypervisorTime::Measured(u64::try_from(ns).unwrap_or(u64::MAX))
+            HypervisorRate::Measured {
+                polled_ns,
+                taken_ns,
+                longest_ns,
+            } => {
+                // Pieces below the threshold are not seen.
+                let piece_ns = longest_ns.max(USUAL_THRESHOLD_NS) as f64;
+                let polled_part = polled_ns as f64 / polled_ns.saturating_add(ran_ns) as f64;
+                let [seen, most] = [taken_ns, ran_ns].map(|ns| ns as f64 / piece_ns);
+                let pieces = pieces_at_most(seen, polled_part, most);
+                HypervisorTime::Measured((pieces * piece_ns).ceil() as u64)
             }
+        }
+    }
+
+    /// Returns the preflight if it was shorter than a run of `run_ns`.
+    fn short_preflight(self, run_ns: u64) -> Option<ShortPreflight> {
+        match self {
+            HypervisorRate::Measured { polled_ns, .. } if polled_ns < run_ns => {
+                Some(ShortPreflight { polled_ns, run_ns })
+            }
+            _ => None,
         }
     }
 
@@ -97,17 +127,17 @@ impl FitnessEvidence {
             kernel_counts_waits: unshown_ns > 0 || books.kernel_waited_ns > 0,
             doubt_ns,
             beyond_steal,
+            short_preflight: hypervisor.short_preflight(wall_ns),
         });
         coverage.watched.known[Share::Steal] = sees_steal;
         coverage.watched.known[Share::Nmi] = sees_nmi;
-        let spots = coverage.blind_spots(Question::Taken);
-        let is_bounded = spots.iter().all(|it| it.hides() == HiddenKind::StatedTime);
+        let is_sum_bounded = is_bounded(&coverage, Question::Taken);
+        // The limit is not known here, so the question is about a piece of any length.
+        let is_longest_bounded = is_bounded(&coverage, Question::Longest(0.0));
         let taken_ns = books.taken_ns();
         let of_one_ns = look.most_of_one_ns();
         let (sure_ns, longest_ns) = longest_ns(look);
-        let most = |ns: u64, beyond_ns: u64| {
-            is_bounded.then_some(ns.saturating_add(doubt_ns).saturating_add(beyond_ns))
-        };
+        let most = |ns: u64, beyond_ns: u64| ns.saturating_add(doubt_ns).saturating_add(beyond_ns);
         let beyond_ns = measured_ns(beyond_steal);
         // One thread runs for no longer than the run takes.
         let beyond_of_one_ns = beyond_ns.min(measured_ns(hypervisor.time(wall_ns)));
@@ -116,15 +146,15 @@ impl FitnessEvidence {
             // be one of the command's own.
             taken_ns: Range {
                 least: taken_ns - waits.unnamed_ns.min(books.waited_ns),
-                most: most(taken_ns, beyond_ns),
+                most: is_sum_bounded.then_some(most(taken_ns, beyond_ns)),
             },
             worst_thread_ns: Range {
                 least: of_one_ns.saturating_sub(waits.unnamed_ns),
-                most: most(of_one_ns, beyond_of_one_ns),
+                most: is_sum_bounded.then_some(most(of_one_ns, beyond_of_one_ns)),
             },
             longest_ns: Range {
                 least: sure_ns.saturating_sub(waits.unnamed_ns),
-                most: most(longest_ns, hypervisor.longest_ns()),
+                most: is_longest_bounded.then_some(most(longest_ns, hypervisor.longest_ns())),
             },
             wall_ns,
             of_ns: wall_ns.max(books.runnable_ns()),
@@ -143,6 +173,30 @@ impl FitnessEvidence {
             most: all.most.zip(one.most).map(|(all, one)| all.max(one)),
         }
     }
+}
+
+/// Returns whether the unseen time that can change the answer has a known maximum, or is excluded.
+fn is_bounded(coverage: &Coverage, question: Question) -> bool {
+    let spots = coverage.blind_spots(question);
+    let bounded = [HiddenKind::StatedTime, HiddenKind::Excluded];
+    spots.iter().all(|it| bounded.contains(&it.hides()))
+}
+
+/// Returns the upper bound of the number of pieces in a run, between 0 and `most`. The polled time
+/// had `seen` pieces, and is `polled_part` (0 to 1) of the polled time and the run together. So a
+/// piece of both falls into the polled time with this probability. If the run had more pieces than
+/// the bound, so few in the polled time would have the probability [`RISK`] at most (Clopper and
+/// Pearson).
+fn pieces_at_most(seen: f64, polled_part: f64, most: f64) -> f64 {
+    let (mut too_few, mut enough) = (0.0, most);
+    for _ in 0..60 {
+        let middle = (too_few + enough) / 2.0;
+        match is_excluded(seen, middle, polled_part, RISK) {
+            true => enough = middle,
+            false => too_few = middle,
+        }
+    }
+    enough
 }
 
 /// Returns `taken_ns` in millionths of `of_ns`. Rounds the lower bound down and the upper bound up.
@@ -178,9 +232,11 @@ const fn measured_ns(time: HypervisorTime) -> u64 {
 
 #[cfg(test)]
 mod tests {
+    use vmnoise_events::coverage::BlindSpot;
     use vmnoise_events::{FamilyBooks, FamilyWaits};
 
     use super::*;
+    use crate::fitness::{Fitness, FitnessLimit, FitnessVerdict, LimitedFigure};
 
     fn look() -> FamilyLook {
         FamilyLook {
@@ -198,8 +254,36 @@ mod tests {
         }
     }
 
+    /// Returns the number of blind spots that can change the sums.
     fn hidden(evidence: &FitnessEvidence) -> usize {
-        evidence.coverage.blind_spots(Question::Taken).len()
+        let spots = evidence.coverage.blind_spots(Question::Taken).into_iter();
+        let spots = spots.filter(|it| it.hides() != HiddenKind::Excluded);
+        spots.count()
+    }
+
+    /// Preflight of 1 s. The hypervisor took 1 % of it, in pieces of 10 us.
+    const PREFLIGHT: HypervisorRate = HypervisorRate::Measured {
+        polled_ns: 1_000_000_000,
+        taken_ns: 10_000_000,
+        longest_ns: 10_000,
+    };
+
+    /// Preflight of 1 s in which no gap was seen.
+    const QUIET_PREFLIGHT: HypervisorRate = HypervisorRate::Measured {
+        polled_ns: 1_000_000_000,
+        taken_ns: 0,
+        longest_ns: 0,
+    };
+
+    /// Returns upper bounds of a run after this preflight: of the time taken, and of the longest
+    /// piece. The run has one thread, which ran for `ran_ns`.
+    fn bounds(ran_ns: u64, hypervisor: HypervisorRate) -> (u64, Option<u64>) {
+        let mut look = FamilyLook::default();
+        look.ended.wall_ns = ran_ns;
+        look.ended.ran_ns = ran_ns;
+        look.ended.threads = 1;
+        let evidence = FitnessEvidence::traced(&look, ran_ns, true, true, hypervisor);
+        (evidence.taken_ns.most.unwrap(), evidence.longest_ns.most)
     }
 
     #[test]
@@ -258,15 +342,97 @@ mod tests {
             (None, None)
         );
         assert_eq!(hidden(&unmeasured), 1);
-        // 2 % of 4,000 ns are 80 ns.
-        let (ppm, longest_ns) = (20_000, 30);
-        let measured = of(HypervisorRate::Measured { ppm, longest_ns });
-        assert_eq!(
-            (measured.taken_ns.least, measured.taken_ns.most),
-            (500, Some(580))
-        );
-        assert_eq!(measured.longest_ns.most, Some(30));
+        let measured = of(PREFLIGHT);
+        assert_eq!(measured.taken_ns.least, 500);
+        assert!(measured.taken_ns.most > Some(500), "{measured:?}");
+        assert_eq!(measured.longest_ns.most, Some(10_000));
         assert_eq!(hidden(&measured), 1);
+    }
+
+    /// A preflight shows nothing about pieces that are rarer than it is long.
+    #[test]
+    fn a_preflight_bounds_the_longest_piece_only_of_a_run_that_is_no_longer() {
+        assert_eq!(bounds(1_000_000_000, PREFLIGHT).1, Some(10_000));
+        assert_eq!(bounds(1_000_000_001, PREFLIGHT).1, None);
+        let limit = FitnessLimit {
+            figure: LimitedFigure::Max,
+            below: u64::MAX,
+        };
+        let mut look = look();
+        let verdict = |look: &FamilyLook, wall_ns| {
+            let evidence = FitnessEvidence::traced(look, wall_ns, true, true, PREFLIGHT);
+            FitnessVerdict::new(&[limit], &evidence).verdict
+        };
+        assert_eq!(verdict(&look, 500_000_000), Fitness::Fit);
+        assert_eq!(verdict(&look, 2_000_000_000), Fitness::CannotTell);
+        // A piece that was seen breaks the limit, however short the preflight was.
+        look.contiguous_ns = u64::MAX;
+        assert_eq!(verdict(&look, 2_000_000_000), Fitness::Unfit);
+    }
+
+    #[test]
+    fn the_hypervisors_time_has_an_upper_bound_with_confidence() {
+        // The preflight had 1,000 pieces. The difference between two independent counts of about
+        // 1,000 has a standard deviation of sqrt(2,000) = 44.7, and stays below 1.645 of these
+        // (74 pieces) with a probability of 95 %. Counts are discrete, which adds up to 3 pieces.
+        let (most_ns, _) = bounds(1_000_000_000, PREFLIGHT);
+        let pieces = most_ns as f64 / 10_000.0;
+        assert!((1_074.0..1_077.0).contains(&pieces), "{pieces}");
+        // A longer preflight with the same rate shows the rate better: 10,000 pieces in 10 s. A run
+        // of 1 s has 1,000 more or less sqrt(1,000 + 100) = 33.2, and 1.645 of these are 55.
+        let longer = HypervisorRate::Measured {
+            polled_ns: 10_000_000_000,
+            taken_ns: 100_000_000,
+            longest_ns: 10_000,
+        };
+        let pieces = bounds(1_000_000_000, longer).0 as f64 / 10_000.0;
+        assert!((1_054.0..1_058.0).contains(&pieces), "{pieces}");
+    }
+
+    /// Without a single gap in the preflight, the rate is below -ln(0.05) pieces per second. More
+    /// would have shown one in 1 s with a probability of 95 %. A piece has at most the threshold of
+    /// 1 us.
+    #[test]
+    fn a_rate_of_zero_has_an_upper_bound_above_zero() {
+        let run_ns = 1_000_000_000_000;
+        let (most_ns, _) = bounds(run_ns, QUIET_PREFLIGHT);
+        let rate_ns = -(0.05_f64.ln()) * USUAL_THRESHOLD_NS as f64 * 1_000.0;
+        // The run is 1,000 times as long as the preflight. By chance it has more pieces than its
+        // rate gives, but only about a thousandth more.
+        let factor = most_ns as f64 / rate_ns;
+        assert!((1.0..1.001).contains(&factor), "{factor}");
+        // If the run is as long as the preflight, each piece is in the run with a probability of
+        // one half. So n pieces all are in the run with 0.5^n, which is 0.05 for n = 4.32.
+        let (most_ns, _) = bounds(1_000_000_000, QUIET_PREFLIGHT);
+        assert!((4_321..4_323).contains(&most_ns), "{most_ns}");
+    }
+
+    /// A hypervisor cannot take more time from a thread than the thread ran.
+    #[test]
+    fn a_preflight_without_a_free_moment_bounds_nothing() {
+        let taken = HypervisorRate::Measured {
+            polled_ns: 1_000_000_000,
+            taken_ns: 1_000_000_000,
+            longest_ns: 1_000_000_000,
+        };
+        assert_eq!(bounds(1_000_000, taken).0, 1_000_000);
+        let unpolled = HypervisorRate::Measured {
+            polled_ns: 0,
+            taken_ns: 0,
+            longest_ns: 0,
+        };
+        assert_eq!(bounds(1_000_000, unpolled).0, 1_000_000);
+        assert_eq!(bounds(0, unpolled).0, 0);
+    }
+
+    #[test]
+    fn on_bare_metal_the_verdict_excludes_the_firmware() {
+        let evidence =
+            FitnessEvidence::traced(&look(), 10_000, true, true, HypervisorRate::Nothing);
+        assert_eq!(evidence.taken_ns.most, Some(500));
+        let spots = evidence.coverage.blind_spots(Question::Taken);
+        let kinds: Vec<HiddenKind> = spots.iter().map(BlindSpot::hides).collect();
+        assert_eq!(kinds, [HiddenKind::Excluded]);
     }
 
     /// One of 64 threads loses 60 % of the run, and all others wait for it.

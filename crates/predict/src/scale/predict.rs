@@ -11,7 +11,7 @@ use super::placement::{Part, Placement, parts};
 use super::slowest::{Begins, Hosts, Slowest};
 use super::suspects::{self, Suspect};
 use crate::record::{CpuRecord, RecordCulprit};
-use crate::tail::Tail;
+use crate::tail::{Tail, TailWeight, judge_largest};
 use crate::taken::TakenTime;
 
 /// Minimum number of steps of all ranks together in the recorded time. The rank with the longest
@@ -71,6 +71,8 @@ pub enum WhyNot {
     /// The distribution of the longest delays may have no variance. Then the mean depends on delays
     /// that were not recorded.
     HeavyTail,
+    /// The longest delays do not show whether their distribution has a variance.
+    UnknownTail,
     /// The recorded time contains fewer than a hundred steps of this number of ranks.
     FewSteps,
     /// A few gaps cause most of the delay, and another recording would have different gaps.
@@ -122,8 +124,8 @@ pub struct Prediction {
     /// Largest number of ranks for which the recordings are sufficient, if steps are hardly longer
     /// than undisturbed steps; `None` if they are sufficient for any number.
     pub carried_ranks: Option<u64>,
-    /// Tail that was fitted to the longest delays; `None` if there are too few delays, or all are
-    /// equal.
+    /// Tail that was fitted to the longest delays; `None` if there are too few delays, or the
+    /// longest are alike.
     pub tail: Option<Tail>,
     /// Longest delay of any step on any host, in nanoseconds.
     pub longest_ns: u64,
@@ -157,13 +159,14 @@ pub fn predict(hosts: &[HostCpus<'_>], program: &BspProgram, ranks: &[u64]) -> O
     let spans_ns = whole.iter().map(|(_, it)| it.span_ns).min();
     let recorded_ns = spans_ns.unwrap_or(0) as f64 * measured_hosts as f64;
     let largest_ns = whole.iter().flat_map(|(_, it)| &it.largest_ns);
-    let tail = Tail::fit_largest(host_steps, &largest_ns.copied().collect::<Vec<u64>>());
+    let largest_ns: Vec<u64> = largest_ns.copied().collect();
+    let (tail_weight, tail) = judge_largest(host_steps, &largest_ns);
 
     let mut scales: Vec<AtScale> = placements
         .iter()
         .map(|placement| {
             let limits = Limits {
-                is_heavy: tail.as_ref().is_some_and(Tail::is_heavy),
+                tail_weight,
                 recorded_ns,
             };
             scale(&measured, program, placement, &limits)
@@ -269,20 +272,28 @@ fn delay_ns(placement: &Placement, step: &Slowest, round: Option<&Slowest>) -> f
 
 /// Facts that limit the number of ranks for which the recordings are sufficient.
 struct Limits {
-    /// Whether the distribution of delays may have no variance.
-    is_heavy: bool,
+    /// Whether the distribution of delays has a variance.
+    tail_weight: TailWeight,
     /// Total duration of the recordings of all hosts, in nanoseconds.
     recorded_ns: f64,
 }
 
 impl Limits {
     /// Returns why steps of this duration on this number of hosts cannot be predicted. `None` means
-    /// that the prediction only depends on the width of the band.
+    /// that the prediction only depends on the width of the band, and on [`Limits::unknown_tail`].
     fn why_not(&self, hosts: f64, step_ns: f64) -> Option<WhyNot> {
-        match self.is_heavy {
-            true => Some(WhyNot::HeavyTail),
-            false => (self.supported_part(hosts, step_ns) < 1.0).then_some(WhyNot::FewSteps),
+        match self.tail_weight {
+            TailWeight::Heavy => Some(WhyNot::HeavyTail),
+            TailWeight::Light | TailWeight::Unknown => {
+                (self.supported_part(hosts, step_ns) < 1.0).then_some(WhyNot::FewSteps)
+            }
         }
+    }
+
+    /// Returns the reason for no prediction if the tail is unknown. It is the last reason, because
+    /// the others say more exactly what the recordings lack.
+    fn unknown_tail(&self) -> Option<WhyNot> {
+        (self.tail_weight == TailWeight::Unknown).then_some(WhyNot::UnknownTail)
     }
 
     /// Returns the fraction of this number of hosts for which the recordings are sufficient, with
@@ -360,7 +371,8 @@ fn scale(
         Some(_) => None,
     };
     let is_wide = band.is_some_and(|it| is_of_few_gaps(&it, undisturbed_ns));
-    if let Some(why_not) = why_not.or(is_wide.then_some(WhyNot::FewGaps)) {
+    let few_gaps = is_wide.then_some(WhyNot::FewGaps);
+    if let Some(why_not) = why_not.or(few_gaps).or(limits.unknown_tail()) {
         let barrier = least_barrier(measured, placement, limits, of_recorded_gaps_ns);
         return AtScale {
             at_least_ns: barrier.map(|it| undisturbed_ns + it.low_ns),

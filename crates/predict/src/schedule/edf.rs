@@ -3,12 +3,13 @@
 use std::collections::BTreeSet;
 
 use response_time_analysis::demand::{RequestBound, step_offsets};
-use response_time_analysis::fixed_point::{SearchFailure, search};
+use response_time_analysis::fixed_point::search;
 use response_time_analysis::supply::SupplyBound;
 use response_time_analysis::time::{Duration, Offset, Service};
 
 use super::offsets::{done_after, longest, refuse_many};
 use super::task::PeriodicTask;
+use super::unbounded::{ManyJobs, UnboundedResponse};
 
 /// Returns the bound of the response time, and the longest busy window; see [`super::response`].
 pub(super) fn response(
@@ -17,7 +18,7 @@ pub(super) fn response(
     supply: &dyn SupplyBound,
     blocking: Service,
     limit: Duration,
-) -> Result<(Duration, Duration), SearchFailure> {
+) -> Result<(Duration, Duration), UnboundedResponse> {
     let task = &tasks[of];
     let all = |window: Duration| -> Service {
         let needed = tasks.iter().map(|it| it.demand().service_needed(window));
@@ -25,7 +26,9 @@ pub(super) fn response(
     };
     let busy = search(supply, limit, all)?.max(begins_blocked(tasks, task, blocking));
     let latest = tasks.iter().map(PeriodicTask::deadline).max();
-    refuse_many(tasks, busy + latest.unwrap_or_else(Duration::zero))?;
+    refuse_many(tasks, busy, ManyJobs::InBusyWindow)?;
+    let until_latest = busy + latest.unwrap_or_else(Duration::zero);
+    refuse_many(tasks, until_latest, ManyJobs::BeforeLatestDeadline)?;
     let own = task.demand();
     let tail = task.tail_cost();
     let bounds = offsets(tasks, of, busy).into_iter().map(|arrival| {

@@ -1,12 +1,13 @@
 //! Analysis of tasks with fixed priorities. The task with the highest priority runs first.
 
 use response_time_analysis::demand::{RequestBound, step_offsets};
-use response_time_analysis::fixed_point::{SearchFailure, search};
+use response_time_analysis::fixed_point::search;
 use response_time_analysis::supply::SupplyBound;
 use response_time_analysis::time::{Duration, Offset, Service};
 
 use super::offsets::{done_after, longest, refuse_many};
 use super::task::{Demand, PeriodicTask};
+use super::unbounded::{ManyJobs, UnboundedResponse};
 
 /// Returns the bound of the response time, and the longest busy window; see [`super::response`].
 pub(super) fn response(
@@ -15,7 +16,7 @@ pub(super) fn response(
     supply: &dyn SupplyBound,
     blocking: Service,
     limit: Duration,
-) -> Result<(Duration, Duration), SearchFailure> {
+) -> Result<(Duration, Duration), UnboundedResponse> {
     let task = &tasks[of];
     let lower = tasks.iter().filter(|it| it.priority < task.priority);
     let section = lower
@@ -31,7 +32,7 @@ pub(super) fn response(
     let busy = search(supply, limit, |window| {
         blocked + own.service_needed(window) + others(window)
     })?;
-    refuse_many(tasks, busy)?;
+    refuse_many(tasks, busy, ManyJobs::InBusyWindow)?;
     let tail = task.tail_cost();
     let offsets = step_offsets(&own).take_while(|it| *it < Offset::from_time_zero(busy));
     let bounds = offsets.map(|arrival| {

@@ -1,10 +1,10 @@
 //! Verdicts on whether tasks meet their deadlines.
 
-use response_time_analysis::fixed_point::SearchFailure;
 use vmnoise_events::coverage::{BlindSpot, HiddenKind, Question};
 
 use super::breakdown::{BreakdownGap, breakdown_gap};
 use super::task::{PeriodicTask, ScheduleOrder};
+use super::unbounded::{ManyJobs, UnboundedResponse};
 use super::{Response, jobs_in, response};
 use crate::supply::MeasuredSupply;
 
@@ -46,10 +46,11 @@ pub enum DeadlineVerdict {
         /// Required duration of the recording, in nanoseconds; `None` if unknown.
         needs_ns: Option<u64>,
     },
-    /// The verdict depends on a fact that the recording could not see.
+    /// The verdict depends on a fact that the recording could not see, or the recorded data are
+    /// unusable.
     Blind,
     /// The analysis would have to examine too many jobs.
-    TooMany,
+    TooMany(ManyJobs),
 }
 
 /// Verdict on a task, with the figures behind it.
@@ -97,12 +98,17 @@ pub fn judge(
         };
         let period_ns = tasks[of].period_ns.min(LONGEST_PERIOD_NS);
         let window_ns = |it: &Response| it.busy_window_ns.max(period_ns);
-        let (counted, hidden): (Vec<_>, Vec<_>) =
+        let (unusable, usable): (Vec<_>, Vec<_>) =
             blind_spots(Question::TakenFrom(tasks[of].scheduled(policy)))
                 .into_iter()
-                .partition(|it| it.hides() == HiddenKind::StatedTime);
+                .partition(BlindSpot::makes_data_unusable);
+        let (counted, hidden): (Vec<_>, Vec<_>) = usable
+            .into_iter()
+            .partition(|it| it.hides() == HiddenKind::StatedTime);
         let windows = found.as_ref().ok().map(|it| supply.windows(window_ns(it)));
         let verdict = match (&found, windows) {
+            // A miss despite hidden time is a miss. A miss in unusable data proves nothing.
+            _ if !unusable.is_empty() => DeadlineVerdict::Blind,
             (Err(verdict @ DeadlineVerdict::TooShort { .. }), _) => match holds_as_seen() {
                 true => DeadlineVerdict::Blind,
                 false => *verdict,
@@ -122,7 +128,8 @@ pub fn judge(
         let gap = response.and_then(|it| gap(policy, tasks, of, supply, blocking_ns, it));
         let is_bounded = response.is_some();
         let blind_spots = match verdict {
-            DeadlineVerdict::Blind if is_bounded => hidden,
+            DeadlineVerdict::Blind if is_bounded => [unusable, hidden].concat(),
+            DeadlineVerdict::Blind if !unusable.is_empty() => unusable,
             DeadlineVerdict::Blind => [counted, hidden].concat(),
             _ => Vec::new(),
         };
@@ -145,12 +152,10 @@ pub fn judge(
 }
 
 /// Returns the verdict for a task whose response time has no bound.
-fn unbounded(failure: SearchFailure) -> DeadlineVerdict {
-    match failure {
-        SearchFailure::DivergenceLimitExceeded { .. } => {
-            DeadlineVerdict::TooShort { needs_ns: None }
-        }
-        SearchFailure::AssumptionViolated => DeadlineVerdict::TooMany,
+fn unbounded(reason: UnboundedResponse) -> DeadlineVerdict {
+    match reason {
+        UnboundedResponse::AboveLimit => DeadlineVerdict::TooShort { needs_ns: None },
+        UnboundedResponse::TooMany(jobs) => DeadlineVerdict::TooMany(jobs),
     }
 }
 

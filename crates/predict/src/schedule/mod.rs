@@ -13,14 +13,15 @@ mod fixed_priority;
 mod judge;
 mod offsets;
 mod task;
+mod unbounded;
 
-use response_time_analysis::fixed_point::SearchFailure;
 use response_time_analysis::supply::SupplyBound;
 use response_time_analysis::time::{Duration, Service};
 
 pub use breakdown::{BreakdownGap, breakdown_gap};
 pub use judge::{DeadlineVerdict, TaskVerdict, WINDOWS, judge};
 pub use task::{PeriodicTask, Preemption, ScheduleOrder, TaskSet};
+pub use unbounded::{ManyJobs, UnboundedResponse};
 
 /// Bounds of the response time of a task.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -32,7 +33,7 @@ pub struct Response {
     pub busy_window_ns: u64,
 }
 
-/// Maximum number of jobs in a busy window that the analysis examines.
+/// Maximum number of jobs that the analysis examines.
 const MOST_JOBS: u64 = 100_000;
 
 /// Returns the maximum number of jobs of all tasks that arrive in a window of this length.
@@ -58,7 +59,7 @@ pub fn response(
     supply: &dyn SupplyBound,
     blocking_ns: u64,
     limit_ns: u64,
-) -> Result<Response, SearchFailure> {
+) -> Result<Response, UnboundedResponse> {
     let blocking = Service::from(blocking_ns);
     let limit = Duration::from(limit_ns);
     let (bound, busy_window) = match policy {

@@ -1,16 +1,21 @@
 //! Parts that all analyses share. They examine a job that arrives some time after the begin of a
 //! busy window.
 
-use response_time_analysis::fixed_point::{SearchFailure, SearchResult, search};
+use response_time_analysis::fixed_point::{SearchResult, search};
 use response_time_analysis::supply::SupplyBound;
 use response_time_analysis::time::{Duration, Offset, Service};
 
-use super::{MOST_JOBS, PeriodicTask, jobs_in};
+use super::{MOST_JOBS, ManyJobs, PeriodicTask, UnboundedResponse, jobs_in};
 
-/// Returns an error if a busy window contains more than [`MOST_JOBS`] jobs.
-pub(super) fn refuse_many(tasks: &[PeriodicTask], busy: Duration) -> Result<(), SearchFailure> {
-    match jobs_in(tasks, busy.into()) > MOST_JOBS {
-        true => Err(SearchFailure::AssumptionViolated),
+/// Returns an error if more than [`MOST_JOBS`] jobs arrive in a window of this length. `jobs` names
+/// the jobs in the error.
+pub(super) fn refuse_many(
+    tasks: &[PeriodicTask],
+    window: Duration,
+    jobs: ManyJobs,
+) -> Result<(), UnboundedResponse> {
+    match jobs_in(tasks, window.into()) > MOST_JOBS {
+        true => Err(UnboundedResponse::TooMany(jobs)),
         false => Ok(()),
     }
 }

@@ -16,6 +16,8 @@ use crate::say::say;
 /// Largest number of findings in the text of a dump's reason. A host with many CPUs may have one
 /// finding for each CPU.
 const FOUND_TOLD: usize = 3;
+/// Reason why there is no dump, if vmnoise could not make or queue it.
+const FAILED: &str = "the dump could not be written";
 
 impl Watch {
     /// Returns a recording of the wanted VM and time window, as far as the history reaches.
@@ -51,19 +53,25 @@ impl Watch {
         self.clocks.look(&present);
     }
 
-    /// Writes a dump because of a signal. Returns whether there is a folder for dumps, even if the
-    /// dump fails.
-    pub(crate) fn dump(&mut self) -> bool {
+    /// Writes a dump because of a signal.
+    ///
+    /// # Errors
+    /// If no dump was queued. The error is a text with the reason.
+    pub(crate) fn dump(&mut self) -> Result<(), &'static str> {
+        const NO_FOLDER: &str =
+            "there is no folder for it: start `vmnoise serve` with --dumps FOLDER";
+        if self.dumps.is_none() {
+            return Err(NO_FOLDER);
+        }
         let made = Made {
             why: "a signal (SIGUSR1)".to_owned(),
             beside: None,
         };
-        if self.write_dump(&dumps::name(), &dumps::WANTED, &made)
-            && let Some(dumps) = &mut self.dumps
-        {
+        let is_written = self.write_dump(&dumps::name(), &dumps::WANTED, &made);
+        if is_written && let Some(dumps) = &mut self.dumps {
             dumps.count_signal();
         }
-        self.dumps.is_some()
+        is_written.then_some(()).ok_or(FAILED)
     }
 
     /// Writes a dump for the guest that runs in this VMM and requested the dump. Returns the name
@@ -72,7 +80,6 @@ impl Watch {
     /// # Errors
     /// If no dump was queued. The error is a text with the reason.
     pub(crate) fn dump_for(&mut self, vmm_pid: u32, vm: Name) -> Result<String, &'static str> {
-        const FAILED: &str = "the dump could not be written";
         self.dumps.as_mut().ok_or(FAILED)?.guest_asks(vmm_pid)?;
         let name = dumps::name_for_guest();
         let made = Made {

@@ -71,7 +71,7 @@ const COST_READINGS: usize = 9;
 
 impl std::fmt::Debug for SpinConfig {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Config")
+        f.debug_struct("SpinConfig")
             .field("cpus", &self.cpus)
             .finish_non_exhaustive()
     }

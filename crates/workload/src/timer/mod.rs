@@ -61,7 +61,7 @@ impl std::fmt::Debug for Probes {
 
 impl std::fmt::Debug for TimerConfig {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Config")
+        f.debug_struct("TimerConfig")
             .field("cpus", &self.cpus)
             .finish_non_exhaustive()
     }

@@ -4,9 +4,11 @@ use std::collections::{BTreeMap, HashMap};
 use std::path::Path;
 
 use anyhow::Result;
-use vmnoise_events::Policy;
 use vmnoise_events::coverage::{Coverage, CpuCoverage, LostRecords, RunEnd};
-use vmnoise_export::{GapRows, StoredCpu, StoredFacts, StoredGap, StoredPart, StoredRun, runs};
+use vmnoise_events::{MeasuringCommand, Policy};
+use vmnoise_export::{
+    GapRows, StoredCpu, StoredCpus, StoredFacts, StoredGap, StoredPart, StoredRun, runs,
+};
 use vmnoise_predict::{CpuRecord, RecordCulprit};
 
 use super::together::together;
@@ -54,7 +56,7 @@ fn read_run(stored: &StoredRun) -> Result<ReadRecording> {
     let recorded = ReadRecording {
         origin: origin(stored, &facts, &cpus),
         coverage: coverage(&facts, &cpus),
-        cpus: gatherer.finish(&cpus),
+        cpus: gatherer.finish(&cpus.reported),
         file: name,
         of_data_set: true,
     };
@@ -62,20 +64,14 @@ fn read_run(stored: &StoredRun) -> Result<ReadRecording> {
     Ok(recorded)
 }
 
-/// Returns what the run could see, as far as a data set has it.
-fn coverage(facts: &StoredFacts, cpus: &[StoredCpu]) -> Coverage {
-    let of_cpu = |cpu: &StoredCpu| {
-        let (from_ns, to_ns) = cpu.measured_mono_ns;
-        CpuCoverage {
-            window_mono_ns: Some(cpu.measured_mono_ns),
-            unplaced_ns: to_ns.saturating_sub(from_ns).saturating_sub(cpu.runtime_ns),
-            ..CpuCoverage::of(cpu.cpu)
-        }
-    };
-    Coverage {
+/// Returns the coverage of the run, as far as the data set stores it.
+fn coverage(facts: &StoredFacts, cpus: &StoredCpus) -> Coverage {
+    let reported = cpus.reported.iter().map(|it| of_cpu(it, facts.workload));
+    let silent = cpus.silent.iter().copied().map(CpuCoverage::of);
+    let of_old = Coverage {
         policy: Some(facts.policy.unwrap_or(Policy::Other(0))),
         threshold_ns: facts.threshold_ns,
-        cpus: cpus.iter().map(of_cpu).collect(),
+        cpus: reported.chain(silent).collect(),
         end: match facts.complete {
             true => RunEnd::InOrder,
             false => RunEnd::CutOff,
@@ -84,11 +80,45 @@ fn coverage(facts: &StoredFacts, cpus: &[StoredCpu]) -> Coverage {
             gaps: facts.lost_gaps,
             names: facts.lost_witnesses,
         },
+        more_taken_than_measured: takes_more_than_measured(&cpus.reported),
+        unstored: facts.coverage.is_none(),
         ..Coverage::of_workload(facts.workload)
+    };
+    match facts.coverage {
+        Some(stored) => Coverage {
+            end: stored.end,
+            planned_ns: stored.planned_ns,
+            clock: stored.clock,
+            more_taken_than_measured: stored.is_damaged,
+            ..of_old
+        },
+        None => of_old,
     }
 }
 
-fn origin(stored: &StoredRun, facts: &StoredFacts, cpus: &[StoredCpu]) -> Origin {
+/// Returns whether the gaps of all CPUs add up to more than the measured time.
+fn takes_more_than_measured(cpus: &[StoredCpu]) -> bool {
+    let sum = |of: fn(&StoredCpu) -> u64| cpus.iter().map(of).fold(0, u64::saturating_add);
+    sum(|cpu| cpu.noise_ns) > sum(|cpu| cpu.runtime_ns)
+}
+
+fn of_cpu(cpu: &StoredCpu, workload: MeasuringCommand) -> CpuCoverage {
+    let (from_ns, to_ns) = cpu.measured_mono_ns;
+    CpuCoverage {
+        window_mono_ns: Some(cpu.measured_mono_ns),
+        unplaced_ns: match workload {
+            // A thread that sleeps observes nothing, but has no gaps while it sleeps.
+            MeasuringCommand::Observed => 0,
+            _ => to_ns.saturating_sub(from_ns).saturating_sub(cpu.runtime_ns),
+        },
+        ..CpuCoverage::of(cpu.cpu)
+    }
+}
+
+fn origin(stored: &StoredRun, facts: &StoredFacts, cpus: &StoredCpus) -> Origin {
+    let reported = cpus.reported.iter().map(|it| it.cpu);
+    let mut numbers: Vec<u32> = reported.chain(cpus.silent.iter().copied()).collect();
+    numbers.sort_unstable();
     Origin {
         tool_version: facts.tool_version.clone(),
         workload: facts.workload,
@@ -96,7 +126,7 @@ fn origin(stored: &StoredRun, facts: &StoredFacts, cpus: &[StoredCpu]) -> Origin
         host: Some(stored.host.clone()),
         kernel: facts.kernel.clone(),
         hypervisor: facts.hypervisor.clone(),
-        cpus: cpus.iter().map(|it| it.cpu).collect(),
+        cpus: numbers,
     }
 }
 
@@ -179,5 +209,56 @@ impl Gatherer {
             }
         });
         cpus.collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use vmnoise_events::coverage::{BlindSpot, Hidden, Question};
+
+    use super::*;
+
+    /// Returns the facts of a run that an old version exported.
+    fn old_facts() -> StoredFacts {
+        StoredFacts {
+            tool_version: "0.1.0".to_owned(),
+            workload: MeasuringCommand::Osnoise,
+            started: jiff::Timestamp::UNIX_EPOCH,
+            rank: None,
+            kernel: "6.12.9".to_owned(),
+            hypervisor: None,
+            threshold_ns: 1_000,
+            pauses: false,
+            policy: None,
+            complete: true,
+            lost_gaps: 0,
+            lost_witnesses: 0,
+            coverage: None,
+        }
+    }
+
+    /// Returns the blind spots of such a run, whose gaps took `noise_ns` of 10 ns.
+    fn hidden(noise_ns: u64) -> Vec<Hidden> {
+        let cpu = StoredCpu {
+            cpu: 1,
+            measured_mono_ns: (0, 10),
+            runtime_ns: 10,
+            gaps: 1,
+            noise_ns,
+            max_gap_ns: Some(noise_ns),
+            incomplete_gaps: None,
+        };
+        let cpus = StoredCpus {
+            reported: vec![cpu],
+            silent: Vec::new(),
+        };
+        let spots = coverage(&old_facts(), &cpus).blind_spots(Question::Taken);
+        spots.iter().map(BlindSpot::hidden).cloned().collect()
+    }
+
+    #[test]
+    fn a_run_that_an_old_version_exported_decides_nothing() {
+        assert_eq!(hidden(10), [Hidden::NotStored]);
+        assert_eq!(hidden(11), [Hidden::Damaged, Hidden::NotStored]);
     }
 }

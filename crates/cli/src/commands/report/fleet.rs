@@ -53,7 +53,7 @@ fn read_run(stored: &StoredRun) -> Result<Option<FleetRun>, DataSetError> {
         GapRows::Gap(_) => takers.gap += 1,
         GapRows::Part(part) => takers.add(&part),
     })?;
-    let cpus = stored.cpus()?.into_iter().map(|cpu| {
+    let cpus = stored.cpus()?.reported.into_iter().map(|cpu| {
         let (from_ns, to_ns) = cpu.measured_mono_ns;
         FleetCpu {
             cpu: cpu.cpu,

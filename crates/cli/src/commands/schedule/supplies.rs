@@ -4,12 +4,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 
 use anyhow::Result;
-use vmnoise_events::coverage::{BlindSpot, Coverage, Question};
+use vmnoise_events::coverage::{BlindSpot, Coverage, HiddenKind, Question};
 use vmnoise_events::{MeasuringCommand, Share};
 use vmnoise_predict::supply::{MeasuredSupply, WorstOfRuns};
 use vmnoise_predict::{CpuRecord, HadBy, RecordCulprit};
 use wildmatch::WildMatch;
 
+use super::latency::Latencies;
 use super::{latency, usage};
 use crate::args::ScheduleArguments;
 use crate::commands::records::{read_all, refuse_two_at_once};
@@ -22,7 +23,7 @@ use crate::units::human;
 /// All recordings of a command line.
 pub(super) struct Supplies {
     recorded: Vec<ReadRecording>,
-    /// Largest wake-up latency of each CPU, in nanoseconds.
+    /// Largest wake-up latency of each CPU on this machine, in nanoseconds.
     latest_ns: BTreeMap<u32, u64>,
     /// Coverage of the recordings of wake-ups.
     of_latencies: Vec<Coverage>,
@@ -33,7 +34,6 @@ pub(super) struct Supplies {
 impl Supplies {
     pub(super) fn read(arguments: &ScheduleArguments) -> Result<Supplies> {
         let mut of_gaps: Vec<PathBuf> = Vec::new();
-        let mut latest_ns = BTreeMap::new();
         let mut timers = Vec::new();
         for path in &arguments.recordings {
             // A data set has runs of both kinds; only those of gaps are used.
@@ -43,12 +43,7 @@ impl Supplies {
                 of_gaps.push(path.clone());
                 continue;
             }
-            let latest = latency::read(path)?;
-            for (cpu, ns) in &latest.latest_ns {
-                let known_ns = latest_ns.entry(*cpu).or_insert(*ns);
-                *known_ns = (*ns).max(*known_ns);
-            }
-            timers.push((path, latest));
+            timers.push((say::name_of(path), latency::read(path)?));
         }
         if of_gaps.is_empty() {
             return Err(usage(format!(
@@ -72,31 +67,33 @@ impl Supplies {
             Some(cpu) => BTreeSet::from([cpu]),
             None => all,
         };
-        if let Some((path, _)) = timers.first()
-            && !cpus.iter().any(|cpu| latest_ns.contains_key(cpu))
-        {
-            return Err(usage(format!(
-                "{} has wake-ups of none of these CPUs: record `timerlat` on the CPU of the tasks",
-                say::name_of(path)
-            )));
-        }
-        let of_latencies = timers.into_iter().map(|(path, mut latest)| {
-            if !recorded
-                .iter()
-                .all(|it| is_one_machine(&it.origin, &latest.origin))
-            {
-                latest.coverage.others.push(say::name_of(path));
-            }
-            latest.coverage
-        });
-        let supplies = Supplies {
-            of_latencies: of_latencies.collect(),
+        refuse_timers_of_other_cpus(&timers, &cpus)?;
+        let mut supplies = Supplies {
             recorded,
-            latest_ns,
+            latest_ns: BTreeMap::new(),
+            of_latencies: Vec::new(),
             cpus,
         };
+        for (file, latencies) in timers {
+            supplies.add(file, latencies);
+        }
         supplies.refuse_strangers(&arguments.without)?;
         Ok(supplies)
+    }
+
+    /// Adds the latencies in a file. Latencies of another machine say nothing about this machine,
+    /// so only the coverage of the file is added then.
+    fn add(&mut self, file: String, mut latencies: Latencies) {
+        let is_here = |it: &ReadRecording| is_one_machine(&it.origin, &latencies.origin);
+        if self.recorded.iter().all(is_here) {
+            for (cpu, ns) in latencies.latest_ns {
+                let latest_ns = self.latest_ns.entry(cpu).or_insert(ns);
+                *latest_ns = ns.max(*latest_ns);
+            }
+        } else {
+            latencies.coverage.others.push(file);
+        }
+        self.of_latencies.push(latencies.coverage);
     }
 
     /// Refuses a name of `--without` that took nothing.
@@ -176,6 +173,18 @@ impl Supplies {
     }
 }
 
+/// Refuses recordings of timers if they have wake-ups of none of these CPUs.
+fn refuse_timers_of_other_cpus(timers: &[(String, Latencies)], cpus: &BTreeSet<u32>) -> Result<()> {
+    let mut late_cpus = timers.iter().flat_map(|(_, it)| it.latest_ns.keys());
+    let has_any = late_cpus.any(|cpu| cpus.contains(cpu));
+    match timers.first() {
+        Some((file, _)) if !has_any => Err(usage(format!(
+            "{file} has wake-ups of none of these CPUs: record `timerlat` on the CPU of the tasks"
+        ))),
+        _ => Ok(()),
+    }
+}
+
 /// Refuses recordings of different machines, because recordings are combined by CPU number.
 fn refuse_what_is_not_one_machine(recorded: &[ReadRecording]) -> Result<()> {
     for (nth, it) in recorded.iter().enumerate() {
@@ -237,6 +246,14 @@ impl CpuSupply<'_> {
                 spots.push(spot);
             }
         }
+        spots
+    }
+
+    /// Returns the blind spots that hide more taken time than the windows contain. The windows
+    /// count unplaced time as taken.
+    pub(crate) fn uncounted(&self) -> Vec<BlindSpot> {
+        let mut spots = self.blind_spots(Question::Taken);
+        spots.retain(|it| it.hides() != HiddenKind::StatedTime);
         spots
     }
 

@@ -1,5 +1,5 @@
 //! Audit as JUnit XML: a test case for each rule. A rule that explains noise has failed; a rule
-//! that could matter is skipped.
+//! that could matter is skipped. An additional case has the facts about the recording.
 
 use anyhow::Result;
 use vmnoise_audit::{Finding, FindingVerdict};
@@ -9,8 +9,29 @@ use super::words;
 use crate::output::junit::{self, Case, CaseOutcome, TestSuite};
 
 pub(super) fn render(report: &Report<'_>) -> Result<String> {
-    let suites: Vec<TestSuite> = report.sections.iter().map(suite).collect();
+    let mut suites: Vec<TestSuite> = report.sections.iter().map(suite).collect();
+    if let (Some(first), Some(case)) = (suites.first_mut(), of_recording(report)) {
+        first.cases.insert(0, case);
+    }
     junit::render(&suites)
+}
+
+/// Returns a case with the score and the blind spots of the recording; `None` without a recording.
+/// The case is skipped if the recording has blind spots, because the score is then a lower bound.
+fn of_recording(report: &Report<'_>) -> Option<Case> {
+    let message = report.score.clone()?;
+    let said: Vec<String> = report.not_seen().collect();
+    let (outcome, verdict) = match said.is_empty() {
+        true => (CaseOutcome::Good, "complete"),
+        false => (CaseOutcome::Skipped, "lower-bound"),
+    };
+    Some(Case {
+        name: "the recording".into(),
+        outcome,
+        verdict,
+        message,
+        said,
+    })
 }
 
 fn suite(section: &Section<'_>) -> TestSuite {

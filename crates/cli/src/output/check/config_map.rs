@@ -36,9 +36,12 @@ pub(super) fn patch(checked: &CheckResult<'_>) -> Result<Patch> {
             if is_good {
                 String::new()
             } else {
-                reason(checked)
+                let open = reasons(checked, |verdict| verdict > LimitVerdict::Warn);
+                format!("{}: {open}", words::verdict(judged.verdict))
             },
         ),
+        // Always written, because a patch keeps the entries of an earlier run.
+        ("status.result.vmnoiseReasons", reasons(checked, |_| true)),
         ("status.startTimestamp", format!("{started_at:.0}")),
         ("status.completionTimestamp", format!("{ended_at:.0}")),
     ]);
@@ -53,10 +56,11 @@ pub(super) fn patch(checked: &CheckResult<'_>) -> Result<Patch> {
     Ok(Patch { data })
 }
 
-fn reason(checked: &CheckResult<'_>) -> String {
+/// Returns the reasons of the run, and those of the limits whose verdict `is_wanted` selects.
+fn reasons(checked: &CheckResult<'_>, is_wanted: fn(LimitVerdict) -> bool) -> String {
     let judged = &checked.judged;
-    let open = |it: &&BudgetLimitResult| it.verdict > LimitVerdict::Warn;
-    let of_limits = judged.judgements.iter().filter(open).flat_map(|it| {
+    let wanted = |it: &&BudgetLimitResult| is_wanted(it.verdict);
+    let of_limits = judged.judgements.iter().filter(wanted).flat_map(|it| {
         let mut limit = it.requirement.quantity.to_string();
         if let Some(cpu) = it.cpu {
             limit += &format!(" on CPU {cpu}");
@@ -67,5 +71,5 @@ fn reason(checked: &CheckResult<'_>) -> String {
     });
     let of_run = judged.reasons.iter().map(ToString::to_string);
     let all: Vec<String> = of_limits.chain(of_run).collect();
-    format!("{}: {}", words::verdict(judged.verdict), all.join("; "))
+    all.join("; ")
 }

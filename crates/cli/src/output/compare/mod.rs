@@ -9,6 +9,7 @@ mod text;
 
 use anyhow::Result;
 use vmnoise_events::RunFacts;
+use vmnoise_events::coverage::Question;
 use vmnoise_judge::compare::{ConditionAnswer, FigureRow, Groups, RecordingKind, RunFigures, Unit};
 
 use crate::output::format::CompareFormat;
@@ -82,6 +83,24 @@ pub struct ComparisonResult {
     pub groups: Option<TwoGroups>,
     /// Conditions, one entry for each recording tested.
     pub checks: Vec<CheckedCondition>,
+}
+
+impl ComparisonResult {
+    /// Returns a line for each blind spot. Blind spots that leave a condition unknown come first.
+    /// `name` returns the name of the run at an index.
+    fn not_seen(&self, name: impl Fn(usize) -> String) -> Vec<String> {
+        let of_checks = self.checks.iter().flat_map(|check| {
+            let of = format!("{}, {}", name(check.run), check.condition);
+            let spots = check.answer.blind_spots.iter();
+            spots.map(move |spot| format!("{of}: {spot}"))
+        });
+        let of_runs = self.runs.iter().enumerate().flat_map(|(at, run)| {
+            let of = name(at);
+            let spots = run.measured.coverage.blind_spots(Question::Anything);
+            spots.into_iter().map(move |spot| format!("{of}: {spot}"))
+        });
+        of_checks.chain(of_runs).collect()
+    }
 }
 
 /// Prints the result.

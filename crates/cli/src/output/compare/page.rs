@@ -40,6 +40,7 @@ pub(super) fn render(compared: &ComparisonResult) -> Result<String> {
             is_one_after_the_other: groups.is_one_after_the_other,
         }),
         judged: judged.collect(),
+        limits: compared.not_seen(|at| compared.runs[at].file.clone()),
         tool_version: env!("CARGO_PKG_VERSION"),
     };
     Ok(page.render()?)

@@ -1,6 +1,5 @@
 //! Comparison as text for people.
 
-use vmnoise_events::coverage::Question;
 use vmnoise_judge::compare::{ComparedFigure, ComparisonVerdict, RecordingKind};
 
 use super::figures::{chance, sign, signed, titled, value};
@@ -80,17 +79,9 @@ pub(super) fn render(compared: &ComparisonResult) -> String {
                     })
                 })
         });
-        for check in checks {
-            for spot in &check.answer.blind_spots {
-                let run = letter(check.run);
-                text += &format!(" {run}, {}: {spot}\n", check.condition);
-            }
-        }
     }
-    for (at, run) in runs.iter().enumerate() {
-        for spot in run.measured.coverage.blind_spots(Question::Anything) {
-            text += &format!(" {}: {spot}\n", letter(at));
-        }
+    for line in compared.not_seen(letter) {
+        text += &format!(" {line}\n");
     }
     text
 }

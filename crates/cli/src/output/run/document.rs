@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use serde::Serialize;
-use vmnoise_events::coverage::{BlindSpot, Question};
+use vmnoise_events::coverage::BlindSpot;
 
 use super::budget::{part_of, part_of_longest, parts};
 use super::{CommandResult, JudgedRun};
@@ -107,7 +107,7 @@ impl<'a> Document<'a> {
 impl<'a> Run<'a> {
     fn new(run: &'a JudgedRun) -> Run<'a> {
         let (done, evidence) = (&run.done, &run.evidence);
-        let blind_spots = evidence.coverage.blind_spots(Question::Taken);
+        let blind_spots = run.blind_spots();
         let mut document = Run {
             verdict: run.judged.verdict,
             status: done.ended.code(),

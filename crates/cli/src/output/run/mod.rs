@@ -10,7 +10,8 @@ use anyhow::Result;
 use super::format::RunFormat;
 use crate::run::command::CommandRun;
 use crate::run::command::preflight::QuietCpu;
-use vmnoise_judge::fitness::{FitnessEvidence, FitnessVerdict};
+use vmnoise_events::coverage::{BlindSpot, Question};
+use vmnoise_judge::fitness::{FitnessEvidence, FitnessVerdict, LimitedFigure};
 
 /// Run with its verdict.
 pub struct JudgedRun {
@@ -20,6 +21,18 @@ pub struct JudgedRun {
     pub evidence: FitnessEvidence,
     /// Verdict.
     pub judged: FitnessVerdict,
+}
+
+impl JudgedRun {
+    /// Returns the blind spots that concern the limits. A short preflight concerns only `max`.
+    fn blind_spots(&self) -> Vec<BlindSpot> {
+        let mut limits = self.judged.judgements.iter().map(|it| it.limit.figure);
+        let question = match limits.any(|it| it == LimitedFigure::Max) {
+            true => Question::Anything,
+            false => Question::Taken,
+        };
+        self.evidence.coverage.blind_spots(question)
+    }
 }
 
 /// Results of all runs of a command.

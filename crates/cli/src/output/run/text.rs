@@ -1,6 +1,5 @@
 //! Result of `run` as text for people.
 
-use vmnoise_events::coverage::Question;
 use vmnoise_events::{FamilyCulprit, FamilyLook, FamilyTaken, shown_lines};
 
 use super::budget::{part_of, part_of_longest, parts};
@@ -74,7 +73,7 @@ fn one(command: &str, run: &JudgedRun) -> String {
         RunEvidence::Traced { look, .. } => text += &traced(look, run.evidence.of_ns),
         RunEvidence::Read { found, .. } => text += &from_proc(found),
     }
-    for spot in run.evidence.coverage.blind_spots(Question::Taken) {
+    for spot in run.blind_spots() {
         text += &format!(" {spot}\n");
     }
     text + &format!(" rate, in no figure above: {}\n", rate(&run.done.rate))

@@ -197,6 +197,7 @@ impl ScaleOf {
             why_not: match scale.basis {
                 Basis::Recorded => None,
                 Basis::Nothing(WhyNot::HeavyTail) => Some("heavy_tail"),
+                Basis::Nothing(WhyNot::UnknownTail) => Some("unknown_tail"),
                 Basis::Nothing(WhyNot::FewSteps) => Some("few_steps"),
                 Basis::Nothing(WhyNot::FewGaps) => Some("few_gaps"),
             },

@@ -1,8 +1,9 @@
 //! Basis and limitations of a prediction, one line each.
 
-use vmnoise_predict::scale::{AtScale, Basis, Collective, WhyNot};
+use vmnoise_predict::scale::{AtScale, Basis, Collective, Prediction, WhyNot};
 
 use super::ScalePrediction;
+use crate::output::recorded::ReadRecording;
 use crate::units::human;
 
 /// Returns the lines in printing order.
@@ -29,17 +30,10 @@ pub(super) fn lines(predicted: &ScalePrediction<'_>) -> Vec<String> {
             "CANNOT TELL more than a lower bound: {file}: {spot}"
         ));
     }
-    let cpus = || recordings.iter().flat_map(|it| &it.cpus);
-    let unseen = cpus().map(|cpu| cpu.unseen_ns as f64 / cpu.record.span_ns().max(1) as f64);
-    let unseen = unseen.fold(0.0, f64::max);
-    if unseen >= 0.000_1 {
-        lines.push(format!(
-            "{:.2} % of a CPU's time at most was not observed: time taken then is in no figure",
-            100.0 * unseen
-        ));
-    }
+    lines.extend(unobserved(recordings));
+    let cpus = recordings.iter().flat_map(|it| &it.cpus);
     let witnesses: u64 = recordings.iter().map(|it| it.coverage.lost.names).sum();
-    let incomplete: u64 = cpus().filter_map(|cpu| cpu.incomplete_gaps).sum();
+    let incomplete: u64 = cpus.filter_map(|cpu| cpu.incomplete_gaps).sum();
     if witnesses > 0 || incomplete > 0 {
         lines.push(format!(
             "{witnesses} events were lost, and {incomplete} gaps lack some of their culprits: removing a \
@@ -62,6 +56,23 @@ pub(super) fn lines(predicted: &ScalePrediction<'_>) -> Vec<String> {
         lines.push("no band: a twentieth of the run has too few steps; record for longer".into());
     }
     lines
+}
+
+/// Least part of a CPU's time that is printed, in percent. Smaller parts are rounded up.
+const LEAST_UNSEEN_PERCENT: f64 = 0.01;
+
+/// Returns how much time was unobserved; `None` if all time was observed. Almost every recording
+/// has some such time, so its amount alone does not make a prediction a lower bound.
+fn unobserved(recordings: &[ReadRecording]) -> Option<String> {
+    let cpus = recordings.iter().flat_map(|it| &it.cpus);
+    let parts = cpus.map(|cpu| cpu.unseen_ns as f64 / cpu.record.span_ns().max(1) as f64);
+    let percent = 100.0 * parts.fold(0.0, f64::max);
+    (percent > 0.0).then(|| {
+        format!(
+            "unobserved time, {:.2} % of a CPU's time at most, is in no figure; record while the machine is quieter",
+            percent.max(LEAST_UNSEEN_PERCENT)
+        )
+    })
 }
 
 fn carried(predicted: &ScalePrediction<'_>) -> String {
@@ -93,6 +104,7 @@ fn why_not(predicted: &ScalePrediction<'_>) -> Vec<String> {
             tail.peaks, tail.shape
         )
     });
+    let unknown = first(WhyNot::UnknownTail).map(|_| unknown_tail(prediction));
     let steps = first(WhyNot::FewSteps).map(|ranks| {
         format!(
             "few steps: the recordings hold fewer than 100 steps of {ranks} ranks: record for longer, or more hosts"
@@ -101,5 +113,16 @@ fn why_not(predicted: &ScalePrediction<'_>) -> Vec<String> {
     let gaps = first(WhyNot::FewGaps).map(|ranks| {
         format!("few gaps: a few gaps make most of what {ranks} ranks lose: record for longer")
     });
-    [heavy, steps, gaps].into_iter().flatten().collect()
+    let all = [heavy, unknown, steps, gaps];
+    all.into_iter().flatten().collect()
+}
+
+fn unknown_tail(prediction: &Prediction) -> String {
+    let delays = match prediction.tail {
+        Some(tail) => format!("the longest {} delays do not", tail.peaks),
+        None => "too few long delays".into(),
+    };
+    format!(
+        "unknown tail: {delays} show whether gaps that were not recorded decide the mean: record for longer, or more hosts"
+    )
 }

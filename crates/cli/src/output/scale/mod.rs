@@ -26,7 +26,8 @@ pub struct ScalePrediction<'a> {
 
 impl ScalePrediction<'_> {
     /// Returns the blind spots that hide losses of an ordinary rank, each with its recording. If
-    /// there are any, the slowdowns are lower bounds.
+    /// there are any, the slowdowns are lower bounds. Stated time is not among them: the result has
+    /// a line with its amount.
     pub fn blind_spots(&self) -> Vec<(&str, BlindSpot)> {
         let rank = Question::TakenFrom(Policy::Other(0));
         let all = self.recordings.iter().flat_map(|it| {

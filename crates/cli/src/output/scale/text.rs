@@ -137,6 +137,7 @@ const fn basis(basis: Basis) -> &'static str {
     match basis {
         Basis::Recorded => "recorded",
         Basis::Nothing(WhyNot::HeavyTail) => "heavy tail",
+        Basis::Nothing(WhyNot::UnknownTail) => "unknown tail",
         Basis::Nothing(WhyNot::FewSteps) => "few steps",
         Basis::Nothing(WhyNot::FewGaps) => "few gaps",
     }

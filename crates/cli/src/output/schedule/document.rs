@@ -2,7 +2,7 @@
 
 use anyhow::Result;
 use serde::Serialize;
-use vmnoise_events::coverage::{BlindSpot, Question, RunEnd};
+use vmnoise_events::coverage::{BlindSpot, RunEnd};
 use vmnoise_predict::schedule::{DeadlineVerdict, PeriodicTask, ScheduleOrder, TaskVerdict};
 
 use super::{CpuSupply, ScheduleResult, words};
@@ -108,7 +108,7 @@ fn cpu<'a>(cpu: &'a CpuSupply<'_>, scheduled: &ScheduleResult<'a>) -> Cpu<'a> {
         span_ns: supply.span_ns(),
         gaps: supply.gaps(),
         threshold_ns: cpu.thresholds_ns.1,
-        blind_spots: cpu.blind_spots(Question::Taken),
+        blind_spots: cpu.uncounted(),
         lost_gaps: cpu.of_gaps.iter().map(|it| it.lost.gaps).sum(),
         complete: coverages().all(|it| it.end == RunEnd::InOrder),
         unseen_ns: cpu.unseen_ns,
@@ -163,7 +163,7 @@ fn of_task<'a>(
             DeadlineVerdict::MayMiss | DeadlineVerdict::Overloads { .. } => "may_miss",
             DeadlineVerdict::Blind
             | DeadlineVerdict::TooShort { .. }
-            | DeadlineVerdict::TooMany => "cannot_tell",
+            | DeadlineVerdict::TooMany(_) => "cannot_tell",
         },
         reason: Some(words::why(cpu, judged).join("; ")).filter(|why| !why.is_empty()),
         excluded_every_ns: judged.excluded_every_ns,

@@ -43,7 +43,7 @@ pub struct CpuSupply<'a> {
     pub of_latencies: Vec<Coverage>,
     /// Unobserved time, nanoseconds.
     pub unseen_ns: u64,
-    /// Worst latency of its timers, in nanoseconds; `None` without a recording of it.
+    /// Worst latency of its timers, in nanoseconds; `None` without a recording of this machine.
     pub blocking_ns: Option<u64>,
     /// Verdicts on the tasks, in the order of the tasks.
     pub judged: Vec<TaskVerdict>,

@@ -1,6 +1,5 @@
 //! Result of `schedule` as text for people.
 
-use vmnoise_events::coverage::Question;
 use vmnoise_predict::schedule::{PeriodicTask, TaskSet, TaskVerdict};
 
 use super::{CpuSupply, ScheduleResult, WorstWindow, words};
@@ -88,7 +87,7 @@ fn windows(cpu: &CpuSupply<'_>) -> String {
 /// Renders the limitations of the figures.
 fn caveats(cpu: &CpuSupply<'_>) -> String {
     let mut text = String::new();
-    for spot in cpu.blind_spots(Question::Taken) {
+    for spot in cpu.uncounted() {
         text += &format!(" less may have been left: {spot}\n");
     }
     if cpu.unseen_ns > 0 {

@@ -1,8 +1,9 @@
 //! Words for verdicts on tasks.
 
-use vmnoise_events::coverage::BlindSpot;
+use vmnoise_events::coverage::{BlindSpot, Coverage};
+use vmnoise_events::{MeasuringCommand, Policy};
 use vmnoise_predict::schedule::{
-    BreakdownGap, DeadlineVerdict, ScheduleOrder, TaskVerdict, WINDOWS,
+    BreakdownGap, DeadlineVerdict, ManyJobs, ScheduleOrder, TaskVerdict, WINDOWS,
 };
 use vmnoise_predict::tail::{LARGEST, Tail};
 
@@ -21,7 +22,7 @@ pub(super) fn verdict(verdict: DeadlineVerdict) -> &'static str {
     match verdict {
         DeadlineVerdict::Holds => "holds",
         DeadlineVerdict::MayMiss | DeadlineVerdict::Overloads { .. } => "MAY MISS",
-        DeadlineVerdict::Blind | DeadlineVerdict::TooShort { .. } | DeadlineVerdict::TooMany => {
+        DeadlineVerdict::Blind | DeadlineVerdict::TooShort { .. } | DeadlineVerdict::TooMany(_) => {
             "CANNOT TELL"
         }
     }
@@ -29,6 +30,29 @@ pub(super) fn verdict(verdict: DeadlineVerdict) -> &'static str {
 
 /// Returns why there is no stronger verdict, one sentence each; empty if the figures say it.
 pub(super) fn why(cpu: &CpuSupply<'_>, judged: &TaskVerdict) -> Vec<String> {
+    let mut why = causes(cpu, judged);
+    let may_miss = matches!(
+        judged.verdict,
+        DeadlineVerdict::MayMiss | DeadlineVerdict::Overloads { .. }
+    );
+    if may_miss && cpu.of_gaps.iter().any(had_an_ordinary_recorder) {
+        why.push(UPPER_BOUND.into());
+    }
+    why
+}
+
+/// Limitation of a miss that an ordinary thread recorded. All policies of task sets are real-time.
+const UPPER_BOUND: &str = "the recorder, an ordinary thread, also waited for tasks of lower priority: the time taken is an \
+     upper bound; record with -P just below the task's priority, or use --without";
+
+/// Returns whether a polling thread of ordinary priority recorded. The priority of an observed
+/// thread is unknown.
+fn had_an_ordinary_recorder(coverage: &Coverage) -> bool {
+    coverage.workload != MeasuringCommand::Observed
+        && matches!(coverage.policy, Some(Policy::Other(_)))
+}
+
+fn causes(cpu: &CpuSupply<'_>, judged: &TaskVerdict) -> Vec<String> {
     let sentence = match judged.verdict {
         DeadlineVerdict::Blind => return judged.blind_spots.iter().map(BlindSpot::to_string).collect(),
         DeadlineVerdict::Holds | DeadlineVerdict::MayMiss => return Vec::new(),
@@ -49,9 +73,13 @@ pub(super) fn why(cpu: &CpuSupply<'_>, judged: &TaskVerdict) -> Vec<String> {
             "in {} it is not certain that the tasks ever ran out of work: record for longer",
             human(cpu.supply.longest_run_ns())
         ),
-        DeadlineVerdict::TooMany => "more than 100,000 jobs come in its busy window, or before the latest deadline, so there is no bound: \
-                             use longer periods, or fewer tasks"
+        DeadlineVerdict::TooMany(ManyJobs::InBusyWindow) => "more than 100,000 jobs come in its busy window, so there is no bound: \
+                                                     use longer periods, or fewer tasks"
             .into(),
+        DeadlineVerdict::TooMany(ManyJobs::BeforeLatestDeadline) => {
+            "more than 100,000 jobs come before the latest deadline, so there is no bound: use longer periods, or shorter deadlines"
+                .into()
+        }
     };
     vec![sentence]
 }

@@ -71,10 +71,8 @@ impl PollingStep {
         let mut lateness = Lateness::default();
         for turn in turns {
             let late = turn.late_tsc.iter();
-            lateness.push(
-                late.map(|&(late_tsc, count)| (ns(late_tsc), count))
-                    .collect(),
-            );
+            let late = late.map(|&(late_tsc, count)| (ns(late_tsc), count));
+            lateness.push(turn.times.wall_ns, late.collect());
         }
         let thread = turns.iter().map(|turn| turn.times).reduce(add_times);
         let thread = thread.unwrap_or_default();

@@ -1,5 +1,6 @@
 //! Result as text: a table of settings, then the recommendation.
 
+use std::collections::BTreeSet;
 use std::fmt::Write;
 
 use vmnoise_host::LapicTimerAdvance;
@@ -7,7 +8,7 @@ use vmnoise_judge::tuning::Keeps;
 
 use super::step::PollingStep;
 use super::{TuneTimerDocument, TuningRequest};
-use crate::output::table;
+use crate::output::{caveats, table};
 use crate::units::{human, rough};
 
 const PARAMETER: &str = "/sys/module/kvm/parameters/halt_poll_ns";
@@ -54,7 +55,16 @@ pub fn render(document: &TuneTimerDocument<'_>) -> String {
     text.push('\n');
     text += &witnesses(document);
     text.push('\n');
-    text
+    text + &not_seen(document)
+}
+
+/// Returns the blind spots of all settings, each once.
+fn not_seen(document: &TuneTimerDocument<'_>) -> String {
+    let steps = document.steps.iter();
+    let texts: BTreeSet<String> = steps
+        .map(|step| caveats::not_seen(&step.blind_spots))
+        .collect();
+    texts.into_iter().collect()
 }
 
 fn setting(step: &PollingStep) -> String {

@@ -32,6 +32,8 @@ const CALIBRATION: Duration = Duration::from_millis(20);
 pub struct QuietCpu {
     /// Number of the CPU.
     pub cpu: u32,
+    /// Time for which the CPU was polled for gaps, in ns; `None` if unknown.
+    pub polled_ns: Option<u64>,
     /// Time taken, in percent of the time polled.
     pub noise_percent: Option<f64>,
     /// The longest gap, in ns.
@@ -116,6 +118,7 @@ fn read(cpu: &Value) -> Result<QuietCpu> {
     let number = cpu["cpu"].as_u64().and_then(|it| u32::try_from(it).ok());
     Ok(QuietCpu {
         cpu: number.context("the result of the polling has a CPU without a number")?,
+        polled_ns: cpu["runtime_ns"].as_u64(),
         noise_percent: cpu["noise_percent"].as_f64(),
         max_gap_ns: cpu["max_gap_ns"].as_u64(),
         most_by: cpu["sources"][0]["name"].as_str().map(str::to_owned),
@@ -130,23 +133,29 @@ fn beyond_steal_percent(cpu: &Value) -> Option<f64> {
     Some(100.0 * ns / runtime_ns)
 }
 
-/// Returns the hypervisor's rate for a verdict: the largest rate of any CPU, and the longest gap of
-/// any CPU.
+/// Returns the hypervisor's rate for a verdict.
 pub fn hypervisor_rate(quiet: Option<&[QuietCpu]>) -> HypervisorRate {
     if Host::here().hypervisor().is_none() {
         return HypervisorRate::Nothing;
     }
-    let quiet = quiet.unwrap_or_default();
-    let rates: Option<Vec<f64>> = quiet.iter().map(|it| it.beyond_steal_percent).collect();
-    let most = rates.into_iter().flatten().max_by(f64::total_cmp);
+    worst_rate(quiet.unwrap_or_default()).unwrap_or(HypervisorRate::Unmeasured)
+}
+
+/// Returns the shortest polling, the largest rate, and the longest gap of any CPU. `None` if one of
+/// these is unknown for a CPU, or without CPUs.
+fn worst_rate(quiet: &[QuietCpu]) -> Option<HypervisorRate> {
+    // The least of options is `None` if there is one.
+    let polled_ns = quiet.iter().map(|it| it.polled_ns).min().flatten()?;
+    let rates = quiet.iter().map(|it| it.beyond_steal_percent);
+    let rates = rates.collect::<Option<Vec<f64>>>()?;
+    let percent = rates.into_iter().max_by(f64::total_cmp)?;
+    // A CPU without gaps has no longest gap.
     let longest_ns = quiet.iter().filter_map(|it| it.max_gap_ns).max();
-    match most.zip(longest_ns) {
-        None => HypervisorRate::Unmeasured,
-        Some((percent, longest_ns)) => HypervisorRate::Measured {
-            ppm: (percent * 10_000.0).ceil() as u64,
-            longest_ns,
-        },
-    }
+    Some(HypervisorRate::Measured {
+        polled_ns,
+        taken_ns: (percent / 100.0 * polled_ns as f64).ceil() as u64,
+        longest_ns: longest_ns.unwrap_or(0),
+    })
 }
 
 #[cfg(test)]
@@ -155,6 +164,46 @@ mod tests {
 
     fn window(steps: u64, polled_tsc: u64) -> RateWindow {
         RateWindow { steps, polled_tsc }
+    }
+
+    fn quiet(polled_ns: u64, percent: Option<f64>, max_gap_ns: Option<u64>) -> QuietCpu {
+        QuietCpu {
+            cpu: 0,
+            polled_ns: Some(polled_ns),
+            noise_percent: None,
+            max_gap_ns,
+            most_by: None,
+            beyond_steal_percent: percent,
+            rate_lost_percent: None,
+        }
+    }
+
+    #[test]
+    fn the_worst_figures_of_all_cpus_are_the_rate() {
+        let long = quiet(2_000_000_000, Some(0.0), Some(70_000));
+        let much = quiet(1_000_000_000, Some(12.5), Some(30_000));
+        let worst = HypervisorRate::Measured {
+            polled_ns: 1_000_000_000,
+            // One eighth of the shortest polling.
+            taken_ns: 125_000_000,
+            longest_ns: 70_000,
+        };
+        assert_eq!(worst_rate(&[long.clone(), much]), Some(worst));
+        let unknown = quiet(1_000_000_000, None, Some(30_000));
+        assert_eq!(worst_rate(&[long, unknown]), None);
+        assert_eq!(worst_rate(&[]), None);
+    }
+
+    /// A CPU without a gap was measured all the same.
+    #[test]
+    fn a_preflight_without_gaps_is_a_measurement() {
+        let nothing = HypervisorRate::Measured {
+            polled_ns: 1_000_000_000,
+            taken_ns: 0,
+            longest_ns: 0,
+        };
+        let gapless = quiet(1_000_000_000, Some(0.0), None);
+        assert_eq!(worst_rate(&[gapless]), Some(nothing));
     }
 
     #[test]

@@ -87,7 +87,7 @@ pub(crate) struct Odds {
     /// Number of values of the run that are equivalent to one independent value.
     alike: f64,
     risk: f64,
-    /// Bursts of values above the limit; `None` if the windows do not cut the run by time.
+    /// Bursts of values above the limit; `None` if only the number of values counts.
     bursts: Option<Bursts>,
 }
 
@@ -131,6 +131,11 @@ impl Odds {
         self.bursts.is_none_or(|it| it.are_met())
     }
 
+    /// Returns whether a longer run is known to show or to exclude bursts.
+    pub(crate) fn is_a_matter_of_length(&self) -> bool {
+        self.bursts.is_none_or(|it| it.are_a_matter_of_length())
+    }
+
     /// Returns the number of windows with values above the limit.
     pub(crate) fn windows_met(&self) -> usize {
         self.bursts.map_or(0, |it| it.windows)
@@ -163,7 +168,7 @@ impl Odds {
     }
 
     /// Returns the recommended number of values. A similar run with twice this number most likely
-    /// decides.
+    /// decides. Infinite if no number is known to be enough.
     pub(crate) fn count_to_ask_for(&self, part: f64) -> f64 {
         // The true part most likely differs from `part` by at least `nearest` (by Jeffreys' prior).
         let (a, b) = (self.above + 0.5, self.count - self.above + 0.5);
@@ -199,7 +204,7 @@ impl Odds {
 
 /// Returns whether so few values above the limit are improbable if at least `part` (0 to 1) of all
 /// values is above it.
-fn is_excluded(above: f64, below: f64, part: f64, risk: f64) -> bool {
+pub(crate) fn is_excluded(above: f64, below: f64, part: f64, risk: f64) -> bool {
     let count = above + below;
     match spread_of_many(count, part) {
         Some(spread) => above + 1.0 <= part * count - quantile(Normal::standard(), risk) * spread,

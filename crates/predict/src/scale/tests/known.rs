@@ -295,6 +295,29 @@ fn what_rests_on_a_few_gaps_is_not_predicted() {
     assert_eq!(ten.basis, Basis::Recorded, "{ten:?}");
 }
 
+/// Forty gaps of different lengths do not show how long gaps can get. Too few steps are a reason of
+/// their own.
+#[test]
+fn what_rests_on_an_unknown_tail_is_not_predicted() {
+    let gaps = (0..40).map(|nth: u64| {
+        // The long gaps are spread over the run.
+        let length_ns = 2_000.0 * 1.15_f64.powi((nth * 7 % 40) as i32);
+        (nth * 10_000_000 + 1_000, length_ns as u64)
+    });
+    let records = [record(0, &gaps.collect::<Vec<_>>(), 400_000_000)];
+    let prediction = predicted(&records, barriers(1_000_000), &[1, 1_000]);
+    let [one, many] = &prediction.scales[..] else {
+        panic!()
+    };
+    assert_eq!(one.basis, Basis::Nothing(WhyNot::UnknownTail));
+    assert_eq!(
+        (one.step_ns, one.band_ns, one.bounds_ns),
+        (None, None, None)
+    );
+    assert!(one.at_least_ns.unwrap() < one.of_recorded_gaps_ns);
+    assert_eq!(many.basis, Basis::Nothing(WhyNot::FewSteps));
+}
+
 #[test]
 fn a_step_longer_than_the_run_has_no_prediction() {
     let records = [record(0, &[(10, 10)], 1_000)];

@@ -187,6 +187,51 @@ fn what_is_too_short_to_be_recorded_may_break_a_task() {
     assert_eq!(missed.verdict, DeadlineVerdict::MayMiss);
 }
 
+/// The data have gaps of 50 ns, so a job of 100 ns takes up to 150 ns and misses its deadline. The
+/// miss counts although time is hidden, but not if the data are damaged or of another machine.
+#[test]
+fn a_miss_in_unusable_data_proves_nothing() {
+    let found = |change: fn(&mut Coverage)| {
+        let missed = judged(&record(1_000, 1_000, 50), 149, &coverage(change));
+        // The gaps take 95 % of the time, and the task needs 10 %.
+        let overloaded = judged(&record(1_000, 1_000, 950), 1_000, &coverage(change));
+        [missed, overloaded]
+    };
+    let unusable: [fn(&mut Coverage); 2] = [
+        |it| it.others.push("elsewhere.vmn".into()),
+        |it| it.more_taken_than_measured = true,
+    ];
+    for verdict in unusable.into_iter().flat_map(found) {
+        assert_eq!(verdict.verdict, DeadlineVerdict::Blind);
+        let spots = &verdict.blind_spots;
+        assert_eq!(spots.len(), 1, "{spots:?}");
+        assert!(spots[0].makes_data_unusable(), "{spots:?}");
+    }
+    let hidden: [fn(&mut Coverage); 4] = [
+        |it| it.lost.gaps = 1,
+        |it| it.end = RunEnd::CutOff,
+        |it| it.clock.went_back_at_ns = Some(1),
+        |it| it.workload = MeasuringCommand::Observed,
+    ];
+    for [missed, overloaded] in hidden.map(found) {
+        assert_eq!(missed.verdict, DeadlineVerdict::MayMiss);
+        let is_overload = matches!(overloaded.verdict, DeadlineVerdict::Overloads { .. });
+        assert!(is_overload, "{overloaded:?}");
+    }
+}
+
+/// Without the foreign data, the lost gaps would decide. So the verdict names both.
+#[test]
+fn unusable_data_that_hold_are_blind_for_every_reason() {
+    let blind = coverage(|it| {
+        it.others.push("elsewhere.vmn".into());
+        it.lost.gaps = 1;
+    });
+    let found = judged(&record(1_000, 1_000, 50), 400, &blind);
+    assert_eq!(found.verdict, DeadlineVerdict::Blind);
+    assert_eq!(found.blind_spots, blind.blind_spots(Question::Taken));
+}
+
 /// Some work has a priority between the recorder and the lower of two tasks. It delays only this
 /// task.
 #[test]

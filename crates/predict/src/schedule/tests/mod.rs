@@ -4,6 +4,7 @@ mod engine;
 mod judged;
 mod played;
 mod textbook;
+mod unbounded;
 
 use std::rc::Rc;
 
