@@ -110,6 +110,13 @@ impl MappedCpus {
         }
     }
 
+    /// Tells the programs that a task can be preempted in a softirq on this CPU.
+    pub(crate) fn set_softirq_preemptible(&self, cpu: u32) {
+        if let Some(word) = self.0.u32(cpu, offset_of!(CpuState, softirq_preemptible)) {
+            word.store(1, Relaxed);
+        }
+    }
+
     /// Makes the programs report only what the watched thread loses while it is on this CPU.
     pub(crate) fn set_observed(&self, cpu: u32) {
         if let Some(word) = self.0.u32(cpu, offset_of!(CpuState, observed)) {

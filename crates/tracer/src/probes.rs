@@ -18,7 +18,6 @@ pub(crate) struct Kernel {
     pub(crate) kvm_pvm: bool,
     /// Whether KVM's structures show the reason of an exit.
     pub(crate) has_reasons: bool,
-    pub(crate) preempt_rt: bool,
     /// Whether KVM posts interrupts, which have no tracepoint
     /// ([`vmnoise_host::Host::posts_interrupts`]).
     pub(crate) posted_interrupts: bool,
@@ -40,7 +39,6 @@ impl Kernel {
             unhooked_vectors: unhooked_vectors(hooked, &TRACEFS.map(Path::new)),
             kvm_pvm,
             has_reasons: true,
-            preempt_rt: false,
             posted_interrupts: host.posts_interrupts(),
             before_5_18: btf.arguments("sched_switch") == Some(3),
         }
@@ -207,11 +205,6 @@ impl Group {
                 let limits = unhooked.into_iter().chain(posted);
                 limits.collect::<Vec<_>>().join("; ")
             }
-            Group::Softirq if kernel.preempt_rt => {
-                "a preempted softirq is not reported, and counts as a loss: this kernel is \
-                 PREEMPT_RT"
-                    .to_owned()
-            }
             Group::Sched if kernel.before_5_18 => {
                 "best effort: sched_switch has the arguments of kernels before 5.18, and vmnoise \
                  is tested on 6.1 and later"
@@ -346,20 +339,8 @@ mod tests {
             unhooked_vectors: BTreeSet::new(),
             kvm_pvm: false,
             has_reasons: true,
-            preempt_rt: false,
             posted_interrupts: false,
             before_5_18: false,
-        }
-    }
-
-    #[test]
-    fn preempted_soft_interrupts_are_a_limit_of_preempt_rt_alone() {
-        for preempt_rt in [false, true] {
-            let limit = Group::Softirq.limit(&Kernel {
-                preempt_rt,
-                ..kernel()
-            });
-            assert_eq!(limit.contains("PREEMPT_RT"), preempt_rt, "{limit:?}");
         }
     }
 

@@ -92,10 +92,14 @@ impl Tracer {
         let kvm_pvm = reasons == ReasonSource::KvmRun;
         let kernel = Kernel {
             has_reasons: reasons != ReasonSource::Unread,
-            preempt_rt: host.is_preempt_rt(),
             ..Kernel::of(&host, &btf, &loaded.hooked, kvm_pvm)
         };
         let watched = Watched::new(scope.groups(), loaded.absent, &kernel);
+        if host.is_preempt_rt() {
+            states
+                .all()
+                .for_each(|cpu| states.set_softirq_preemptible(cpu));
+        }
         Ok(Tracer {
             links: Vec::new(),
             records,

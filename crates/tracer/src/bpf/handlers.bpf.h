@@ -80,6 +80,7 @@ static __always_inline void on_softirq_entry(struct vmnoise_cpu *state, struct v
 		count_unpaired(state, 1);
 	host_runs(state, now);
 	state->softirq_seen = 1;
+	state->softirq_tid = 0;
 	state->softirq.start = now;
 	state->softirq.source.id = number;
 	state->softirq.source.origin = VMNOISE_FROM_SOFTIRQ;
@@ -96,6 +97,36 @@ static __always_inline void on_softirq_exit(struct vmnoise_cpu *state, u32 cpu,
 		emit(state, cpu, VMNOISE_SOFTIRQ, &state->softirq.start, now,
 		     &state->softirq.source);
 	state->softirq.start.mono_ns = 0;
+}
+
+/* Ends a softirq at a switch away from the task `tid`. If softirqs can be preempted, the softirq is
+ * work of this task and continues when the task returns. Otherwise, or after a switch that fired no
+ * event, the end of the softirq was lost. */
+static __always_inline void softirq_leaves(struct vmnoise_cpu *state, u32 cpu,
+					   struct vmnoise_moment now, u32 tid)
+{
+	if (!state->softirq.start.mono_ns)
+		return;
+	if (!state->softirq_preemptible || is_unseen(state, tid)) {
+		count_unpaired(state, 1);
+	} else {
+		if (state->mode == VMNOISE_MEASURED)
+			emit(state, cpu, VMNOISE_SOFTIRQ, &state->softirq.start, now,
+			     &state->softirq.source);
+		state->softirq_tid = tid;
+	}
+	state->softirq.start.mono_ns = 0;
+}
+
+/* Begins the rest of a preempted softirq when its task returns. */
+static __always_inline void softirq_returns(struct vmnoise_cpu *state, struct vmnoise_moment now,
+					    u32 tid)
+{
+	if (!tid || tid != state->softirq_tid)
+		return;
+	count_interference(state, VMNOISE_SOFTIRQ);
+	state->softirq.start = now;
+	state->softirq_tid = 0;
 }
 
 /* Handles an NMI. The tracepoint fires after one handler of the NMI. delta_ns excludes the kernel's
@@ -255,20 +286,18 @@ static __always_inline void on_switch(struct vmnoise_cpu *state, u32 cpu, struct
 				      const struct vmnoise_source *prev, u32 next_tid,
 				      const struct vmnoise_unseen *unseen)
 {
-	u32 open;
-
 	if (state->mode == VMNOISE_HELD && prev->id == state->vcpu_tid)
 		vcpu_went_on_unseen(state);
 	if (next_tid && next_tid != state->vcpu_tid)
 		count_interference(state, VMNOISE_THREAD);
 	before_expiry(state, now);
 	/* No interrupt continues over a switch, so the end of an open interrupt was lost. */
-	open = state->irq_depth + !!state->softirq.start.mono_ns;
-	if (open) {
-		count_unpaired(state, open);
+	if (state->irq_depth) {
+		count_unpaired(state, state->irq_depth);
 		state->irq_depth = 0;
-		state->softirq.start.mono_ns = 0;
 	}
+	softirq_leaves(state, cpu, now, prev->id);
+	softirq_returns(state, now, next_tid);
 	if (state->mode == VMNOISE_HELD && next_tid == state->vcpu_tid)
 		vcpu_goes_on(state, cpu, now);
 	if (state->mode != VMNOISE_MEASURED)

@@ -148,6 +148,8 @@ struct vmnoise_cpu {
 	struct vmnoise_begin irqs[VMNOISE_IRQ_NESTING];
 	struct vmnoise_begin softirq;
 	u32 softirq_seen;
+	u32 softirq_preemptible; /* written by user space: the kernel is PREEMPT_RT */
+	u32 softirq_tid;	 /* task that was preempted in the softirq */
 
 	/* The running task, and the begin of its turn if the task is not the vCPU's thread. */
 	u32 vcpu_was_runnable;

@@ -57,8 +57,14 @@ proptest! {
     /// stream's time. Intervals of one kind never cross. A CPU never runs two tasks at once. Each
     /// interval has the steal time between its begin and end.
     #[test]
-    fn any_stream_gives_sound_intervals(steps in proptest::collection::vec((step(), 0..9_u64), 1..80)) {
+    fn any_stream_gives_sound_intervals(
+        steps in proptest::collection::vec((step(), 0..9_u64), 1..80),
+        is_preempt_rt: bool,
+    ) {
         let it = Handlers::new(16 * PAGE);
+        if is_preempt_rt {
+            it.cpus.set_softirq_preemptible(1);
+        }
         let mut now_ns = 1000;
         let mut steal_at = HashMap::new();
         for (step, stolen_ns) in &steps {

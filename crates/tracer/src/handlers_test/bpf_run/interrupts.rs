@@ -105,6 +105,58 @@ fn a_switch_ends_the_memory_of_lost_ends() {
     it.expect(&[], 3);
 }
 
+/// On PREEMPT_RT, a task in a softirq can be preempted. Each part of the softirq is reported, also
+/// if the task is the measured thread.
+#[test]
+fn a_preempted_softirq_is_reported_in_parts() {
+    let it = Handlers::new(PAGE);
+    it.cpus.set_softirq_preemptible(1);
+    it.softirq_entry(1, 100, 3);
+    it.switch(1, 200, VCPU + 1, RUNNABLE, 7);
+    it.switch(1, 300, 7, SLEEPS, VCPU + 1);
+    it.softirq_exit(1, 450, 3);
+    it.switch(1, 500, VCPU + 1, RUNNABLE, 8);
+    it.softirq_entry(1, 510, 3);
+    it.switch(1, 530, 8, RUNNABLE, 9);
+    it.switch(1, 600, 9, SLEEPS, 8);
+    it.softirq_exit(1, 640, 3);
+    it.expect(
+        &[
+            (Softirq, 1, 100, 200, "NET_RX:3"),
+            (Thread, 1, 200, 300, "task:7"),
+            (Softirq, 1, 300, 450, "NET_RX:3"),
+            (Softirq, 1, 510, 530, "NET_RX:3"),
+            (Thread, 1, 500, 530, "task:8"),
+            (Thread, 1, 530, 600, "task:9"),
+            (Softirq, 1, 600, 640, "NET_RX:3"),
+        ],
+        0,
+    );
+    // Two softirqs, and the two parts after a return. The gap of each part has its own count.
+    assert_eq!(it.interference(1).softirq, 4);
+}
+
+/// Another task's softirq replaces the interrupted one. So the end of the interrupted one is lost.
+#[test]
+fn a_preempted_softirq_ends_at_another_softirq() {
+    let it = Handlers::new(PAGE);
+    it.cpus.set_softirq_preemptible(1);
+    it.softirq_entry(1, 100, 3);
+    it.switch(1, 200, VCPU + 1, RUNNABLE, 7);
+    it.softirq_entry(1, 210, 1);
+    it.softirq_exit(1, 250, 1);
+    it.switch(1, 300, 7, SLEEPS, VCPU + 1);
+    it.softirq_exit(1, 450, 3);
+    it.expect(
+        &[
+            (Softirq, 1, 100, 200, "NET_RX:3"),
+            (Softirq, 1, 210, 250, "TIMER:1"),
+            (Thread, 1, 200, 300, "task:7"),
+        ],
+        1,
+    );
+}
+
 #[test]
 fn nesting_deeper_than_the_stack_is_counted() {
     let it = Handlers::new(PAGE);
