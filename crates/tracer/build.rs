@@ -24,9 +24,11 @@ fn main() {
         "vm_files",
         "handlers_test",
         "exits_test",
+        "exits_glue_test",
         "gate_test",
         "own_cpus_test",
         "family_test",
+        "misses_test",
     ] {
         let built = SkeletonBuilder::new()
             .source(format!("src/bpf/{name}.bpf.c"))

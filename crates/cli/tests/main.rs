@@ -15,6 +15,7 @@ mod compare_groups;
 mod data_set;
 mod exits_churn;
 mod exits_followed;
+mod exits_recorded;
 mod exits_reported;
 mod exits_trace;
 mod export;

@@ -149,11 +149,11 @@ fn unobserved_time_is_said_however_little_it_is() {
     assert!(!text.contains("unobserved time"), "{text}");
 }
 
-/// Forty gaps of different lengths do not show how long gaps can get.
+/// Gaps of 45 different lengths do not show how long gaps can get.
 #[test]
 fn an_unknown_tail_has_a_reason_of_its_own() {
     let folder = tempfile::tempdir().unwrap();
-    write_unlike(&folder.path().join("unlike.vmn"), 40);
+    write_unlike(&folder.path().join("unlike.vmn"), 45);
     let found = document(&folder, "unlike.vmn --ranks 1 --step 1ms");
     let scale = &found["scales"][0];
     assert_eq!(

@@ -2,6 +2,7 @@
 
 use crate::streams::by_hand::{at, gap, preempted, run_with};
 use crate::streams::joined_scenes::{AT, guest_stream, host_stream};
+use crate::streams::joins::{ALL, BOUNDS, join, plain_of_bound, stamped};
 use crate::streams::vcpus::{CPUID, ExitScene};
 use vmnoise_events::*;
 use vmnoise_explain::JoinedRun;
@@ -118,6 +119,31 @@ fn what_is_lost_a_moment_after_the_watermark_is_in_doubt_too() {
     let run = run_with(|_, _| {}, &guest_stream(&gaps, &[], &[]), &host);
     assert_eq!(run.trees[0].residual, Share::HvOrHw);
     assert_eq!(run.trees[1].residual, Share::Hw);
+}
+
+/// The clock may be off. So an exit that seems to end before the last watermark may be in a gap that
+/// begins after it.
+#[test]
+fn an_exit_before_the_last_watermark_may_be_in_the_next_gap() {
+    let (guest_facts, host_facts, pairs) = plain_of_bound(BOUNDS - 1);
+    let bound_ns = pairs.bound_ns(0).unwrap();
+    assert!(bound_ns > 300, "{bound_ns}");
+    // Longer than twice the bound, so that some time of the gap is certain to be the gap's own.
+    let long_ns = 2 * bound_ns + 100;
+    let [near, far] = [(1_200, 1_200 + long_ns), (9 * long_ns, 10 * long_ns)];
+    let gaps = [gap(0, 1_000), gap(near.0, near.1), gap(far.0, far.1)];
+    let exits = at(vec![ExitScene::new(CPUID, 100, 900)]);
+    // The watermark is between the exit and the second gap.
+    let guest = guest_stream(&gaps, &[], &[true]);
+    let host = host_stream(&exits, &[]);
+    let run = join((&guest_facts, &guest), (&host_facts, &host), pairs, ALL);
+    let residual_of = |gap: &Gap| {
+        let mut trees = run.trees.iter();
+        let tree = trees.find(|tree| stamped(tree).0 == gap.start_tsc);
+        tree.unwrap().residual
+    };
+    assert_eq!(residual_of(&gaps[1]), Share::Unexplained);
+    assert_eq!(residual_of(&gaps[2]), Share::Hw);
 }
 
 /// Without this probe, KVM's time is unknown, so no sum is claimed.

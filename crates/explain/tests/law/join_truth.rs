@@ -220,6 +220,38 @@ fn only_what_both_recorded_is_witnessed() {
     }
 }
 
+/// A recording that breaks off in a drain has some exits after its last watermark. Others, and
+/// losses, may be missing there.
+#[test]
+fn nothing_after_the_last_watermark_of_the_host_is_witnessed() {
+    let mut pair = RecordingPlan::plain().record();
+    let watermarks = pair.host.iter().enumerate();
+    let watermarks = watermarks.filter_map(|(place, event)| match event {
+        Event::Watermark(mono_ns) => Some((place, *mono_ns)),
+        _ => None,
+    });
+    let watermarks: Vec<(usize, u64)> = watermarks.collect();
+    let middle = watermarks.len() / 2;
+    let ((_, until_ns), (cut, _)) = (watermarks[middle - 1], watermarks[middle]);
+    pair.host.truncate(cut);
+    let pairs = pairs_of(&pair).unwrap();
+    let exits = pair.host.iter().filter_map(|event| match event {
+        Event::Exit(exit) => Some(exit.exit.end_mono_ns),
+        _ => None,
+    });
+    let last_exit_ns = exits.max().unwrap();
+    let gaps = &pair.lives[0].gaps;
+    let has_exit = |gap: &LifeSpan| until_ns < gap.end_ns && gap.end_ns <= last_exit_ns;
+    assert!(
+        gaps.iter().any(has_exit),
+        "the cut is in a drain with exits"
+    );
+    for gap in gaps {
+        let is_witnessed = pairs.witnessed(0, gap.start_ns, gap.end_ns);
+        assert_eq!(is_witnessed, gap.end_ns <= until_ns, "{gap:?}");
+    }
+}
+
 /// The vCPU may leave the host, come later, or go on under another id. Gaps without the joined vCPU
 /// on this host are not covered, and none of them belongs to the hardware.
 #[test]

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* Test only: calls the parts of exits.bpf.c that read structures of the kernel. The test fills these
- * structures itself. It loads only the programs of this file. */
+/* Test only: calls the parts of exits.bpf.c that read structures of the kernel. The test fills
+ * these structures itself. It loads only the programs of this file. */
 #include "exits.bpf.c"
 
 /* Numbers of the structures in the test's memory. */

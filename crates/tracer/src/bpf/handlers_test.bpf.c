@@ -46,6 +46,24 @@ int test_steal_clock(struct arguments *args)
 	return 0;
 }
 
+/* Memory of a steal clock that stays where it is between two programs. */
+struct kvm_steal_time own_clock;
+
+/* Makes `own_clock` the steal clock of a CPU. The context has the clock's time and version. */
+SEC("raw_tp/test")
+int test_own_clock(struct arguments *args)
+{
+	struct vmnoise_cpu *state = measured(args->cpu);
+
+	if (!state)
+		return 0;
+	own_clock.steal = args->values[0];
+	own_clock.version = args->values[1];
+	state->steal_clock = (u64)&own_clock;
+	state->xen_clock = 0;
+	return 0;
+}
+
 SEC("raw_tp/test")
 int test_irq_entry(struct arguments *args)
 {

@@ -7,7 +7,7 @@
 
 char LICENSE[] SEC("license") = "Dual BSD/GPL";
 
-/* Address in the first page, which no process can map. */
+/* Address in the first page, which the test does not map. */
 #define NOWHERE 0x10UL
 
 /* Whether the next fault at NOWHERE causes another fault there. Before 6.2, the kernel runs the

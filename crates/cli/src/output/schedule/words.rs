@@ -73,9 +73,10 @@ fn causes(cpu: &CpuSupply<'_>, judged: &TaskVerdict) -> Vec<String> {
             "in {} it is not certain that the tasks ever ran out of work: record for longer",
             human(cpu.supply.longest_run_ns())
         ),
-        DeadlineVerdict::TooMany(ManyJobs::InBusyWindow) => "more than 100,000 jobs come in its busy window, so there is no bound: \
-                                                     use longer periods, or fewer tasks"
-            .into(),
+        DeadlineVerdict::TooMany(ManyJobs::InBusyWindow) => {
+            "more than 100,000 jobs come in its busy window, so there is no bound: use longer periods, or fewer tasks"
+                .into()
+        }
         DeadlineVerdict::TooMany(ManyJobs::BeforeLatestDeadline) => {
             "more than 100,000 jobs come before the latest deadline, so there is no bound: use longer periods, or shorter deadlines"
                 .into()

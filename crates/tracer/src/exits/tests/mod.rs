@@ -4,6 +4,7 @@ mod bpf_run {
     mod buckets;
     mod clocks;
     mod counted;
+    mod glue;
     mod halts;
     mod harness;
     mod hidden;

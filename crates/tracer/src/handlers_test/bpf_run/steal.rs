@@ -98,3 +98,17 @@ fn the_clock_of_kvm_is_one_word_and_that_of_xen_the_sum_of_two() {
     assert_eq!(sample(1, [2, 1, 0, 0, 0, 0]), (0, true));
     assert_eq!(sample(1, [0; 6]), (0, false));
 }
+
+/// KVM makes the version odd before it writes the clock, and even afterwards.
+#[test]
+fn a_steal_clock_that_is_being_written_is_not_read() {
+    let it = Handlers::new(PAGE);
+    let read = |steal_ns, version| {
+        it.run("test_own_clock", 0, MS, &[steal_ns, version]);
+        it.run("read_own_steal", 0, MS, &[]);
+        it.cpus.own_steal(0)
+    };
+    assert_eq!(read(70, 2), Some((70, 2)));
+    assert_eq!(read(90, 3), Some((70, 2)), "it is the clock as last read");
+    assert_eq!(read(90, 4), Some((90, 4)));
+}

@@ -85,6 +85,21 @@ fn a_wake_from_an_interrupt_names_the_interrupt() {
     );
 }
 
+/// An interrupt of higher priority may interrupt the handler of another one.
+#[test]
+fn a_wake_from_nested_interrupts_names_the_innermost() {
+    let it = Handlers::new(PAGE);
+    it.cpus.set_mode(3, Mode::VMNOISE_TRACKED);
+    it.switch(1, 1000, VCPU + 1, SLEEPS, IDLE);
+    it.irq_entry(3, 1800, 34, "eth0");
+    it.irq_entry(3, 1900, 236, "timer");
+    it.wake(1, 2000, 42, 3);
+    it.irq_exit(3, 2050, 236);
+    it.irq_exit(3, 2100, 34);
+    it.switch(1, 3000, IDLE, RUNNABLE, VCPU + 1);
+    it.expect(&[(Blocked, 1, 1000, 3000, "timer:236")], 0);
+}
+
 #[test]
 fn a_wake_of_another_thread_is_none_of_ours() {
     let it = Handlers::new(PAGE);

@@ -125,6 +125,28 @@ fn a_sleep_is_reported_by_who_ended_it() {
 }
 
 #[test]
+fn a_sleep_that_nested_interrupts_end_is_ended_by_the_innermost() {
+    let handlers = Handlers::entered();
+    handlers.run("exit", 0, 2_000, &[VCPU, 0x400]);
+    handlers.run("switch", 0, 2_100, &[0, SLEEPS, VCPU, TASK]);
+    handlers.run("irq_entry", 1, 2_500, &[34]);
+    handlers.run("irq_entry", 1, 2_550, &[236]);
+    handlers.run("waking", 1, 2_600, &[VCPU, 9]);
+    handlers.run("irq_exit", 1, 2_650, &[236]);
+    handlers.run("irq_exit", 1, 2_700, &[34]);
+    handlers.run("switch", 0, 3_000, &[0, 0, TASK, VCPU]);
+    handlers.run("entry", 0, 3_100, &[VCPU]);
+    assert_eq!(
+        handlers.intervals(),
+        [
+            (Kind::Blocked, [0, 0], 2_100, 2_600, name("local_timer:236")),
+            (Kind::Waiting, [0, 0], 2_600, 3_000, None),
+        ]
+    );
+    assert_eq!(handlers.unpaired(), 0);
+}
+
+#[test]
 fn an_interrupt_that_wakes_is_cut_at_the_wake() {
     let handlers = Handlers::entered();
     handlers.run("exit", 0, 2_000, &[VCPU, 0x400]);
