@@ -125,7 +125,7 @@ fn what_is_lost_a_moment_after_the_watermark_is_in_doubt_too() {
 /// begins after it.
 #[test]
 fn an_exit_before_the_last_watermark_may_be_in_the_next_gap() {
-    let (guest_facts, host_facts, pairs) = plain_of_bound(BOUNDS - 1);
+    let (guest_facts, host_facts, pairs, _) = plain_of_bound(BOUNDS - 1);
     let bound_ns = pairs.bound_ns(0).unwrap();
     assert!(bound_ns > 300, "{bound_ns}");
     // Longer than twice the bound, so that some time of the gap is certain to be the gap's own.

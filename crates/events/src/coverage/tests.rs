@@ -356,7 +356,10 @@ fn a_short_preflight_hides_only_the_longest_piece() {
         ..CommandCoverage::default()
     });
     let beyond_steal = Hidden::BeyondSteal { ns: Some(7) };
-    assert_eq!(hidden(&blind, Question::Taken), [beyond_steal.clone()]);
+    assert_eq!(
+        hidden(&blind, Question::Taken),
+        std::slice::from_ref(&beyond_steal)
+    );
     let both = [beyond_steal, Hidden::ShortPreflight { polled_ns, run_ns }];
     assert_eq!(hidden(&blind, LONGEST), both);
     assert_eq!(hidden(&blind, Question::Anything), both);

@@ -5,7 +5,9 @@ use crate::streams::clocks::clock_facts;
 use crate::streams::{activity, explain, facts, finish, gap, gap_of, parts, source};
 use proptest::collection::vec;
 use proptest::prelude::*;
-use vmnoise_events::{ActivityKind, Anchor, Event, Gap, RunFacts, Share, Tally, Workload};
+use vmnoise_events::{
+    ActivityKind, Anchor, CpuTally, Event, Gap, MeasuringCommand, RunFacts, Share,
+};
 use vmnoise_explain::{Interval, Summary};
 
 const US: u64 = 1_000;
@@ -56,9 +58,9 @@ impl Hole {
     }
 
     /// Returns the true parts of the hole, the largest first.
-    fn truth(&self, workload: Workload) -> Vec<(Share, Option<u32>, u64)> {
+    fn truth(&self, workload: MeasuringCommand) -> Vec<(Share, Option<u32>, u64)> {
         let irq = match workload {
-            Workload::Microvm => Share::HostIrq,
+            MeasuringCommand::Microvm => Share::HostIrq,
             _ => Share::Irq,
         };
         let source = Some((self.number % NAMES) as u32);
@@ -77,7 +79,7 @@ impl Hole {
 /// A run, with the truth about it.
 #[derive(Debug, Clone)]
 struct Run {
-    workload: Workload,
+    workload: MeasuringCommand,
     cycles_per_ns: u64,
     jumps: Vec<Jump>,
     holes: Vec<Hole>,
@@ -125,11 +127,11 @@ impl Run {
         for drain in 0..DRAINS {
             let (from_ns, to_ns) = (drain * DRAIN_NS, (drain + 1) * DRAIN_NS);
             events.push(self.anchor(to_ns));
-            events.push(Event::Tally(Tally {
+            events.push(Event::CpuTally(CpuTally {
                 cpu: 1,
                 first_tsc: self.tsc(0),
                 last_tsc: self.tsc(to_ns),
-                ..Tally::default()
+                ..CpuTally::default()
             }));
             let is_over = |hole: &Hole| from_ns < hole.end_ns() && hole.end_ns() <= to_ns;
             let over = self.holes.iter().filter(|hole| is_over(hole));
@@ -187,7 +189,10 @@ fn any_run() -> impl Strategy<Value = Run> {
     let jumps = vec((0..DRAINS, US..DRAIN_NS - US, by_ns), 0..5);
     let hole = (0..1_500 * US, 5 * US..9 * US, 0..2_800_u64);
     let holes = vec(hole, 40..150);
-    let workload = prop_oneof![Just(Workload::Microvm), Just(Workload::Osnoise)];
+    let workload = prop_oneof![
+        Just(MeasuringCommand::Microvm),
+        Just(MeasuringCommand::Osnoise)
+    ];
     (workload, 1_u64..5, jumps, holes).prop_map(|(workload, cycles_per_ns, jumps, holes)| {
         let mut jumps: Vec<Jump> = jumps
             .into_iter()

@@ -7,7 +7,7 @@ use crate::streams::{explain, facts, gap_of};
 use proptest::collection::vec;
 use proptest::prelude::*;
 use vmnoise_events::{
-    Activity, ActivityKind, Event, Gap, Loss, LossKind, RunFacts, Share, SourceId, Workload,
+    Activity, ActivityKind, Event, Gap, Loss, LossKind, MeasuringCommand, RunFacts, Share, SourceId,
 };
 use vmnoise_explain::{Interval, Summary};
 
@@ -68,9 +68,9 @@ fn any_whole(counts: impl Strategy<Value = bool>) -> impl Strategy<Value = Whole
             let mut facts = facts();
             facts.host.hypervisor = in_a_machine.then(|| "KVM".into());
             facts.workload = if polls {
-                Workload::Osnoise
+                MeasuringCommand::Osnoise
             } else {
-                Workload::Microvm
+                MeasuringCommand::Microvm
             };
             let activities: Vec<Activity> = activities
                 .into_iter()

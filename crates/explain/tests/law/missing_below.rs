@@ -10,7 +10,7 @@ use crate::streams::joined_scenes::{
     GUEST_NAMES, gaps, guest_activities, guest_stream, host_stream,
 };
 use crate::streams::joins::{ALL, join, obeys_the_law, plain, stamped};
-use crate::streams::vcpus::{Owner, Scene, events_of, explain, facts};
+use crate::streams::vcpus::{ExitScene, SceneOwner, events_of, explain, facts};
 use proptest::collection::vec;
 use proptest::prelude::*;
 use vmnoise_events::*;
@@ -44,7 +44,7 @@ fn says_where(event: &Event) -> bool {
 /// Asserts that each named source has at most its true time plus that of the missing record.
 fn is_of_this_exit(
     budget: &ExitBudget,
-    scene: &Scene,
+    scene: &ExitScene,
     missing: &Event,
 ) -> Result<(), TestCaseError> {
     let lost_ns = length_ns(missing);
@@ -61,7 +61,7 @@ fn is_of_this_exit(
     if says_where(missing) {
         return Ok(());
     }
-    let named: BTreeMap<Owner, u64> =
+    let named: BTreeMap<SceneOwner, u64> =
         sum_by(parts.map(|part| ((part.share, part.source.map(|id| id.0)), part.ns)));
     for ((share, source), ns) in named.iter().filter(|((_, source), _)| source.is_some()) {
         let truth_ns = truth.get(&(*share, *source)).copied().unwrap_or(0);
@@ -72,7 +72,7 @@ fn is_of_this_exit(
 
 /// Returns the true time of each name in this gap, which is the most that may be blamed on the
 /// name.
-fn truth_below(gap: &Gap, guest: &[Activity], scenes: &[Scene]) -> BTreeMap<Name, u64> {
+fn truth_below(gap: &Gap, guest: &[Activity], scenes: &[ExitScene]) -> BTreeMap<Name, u64> {
     let mut truth: BTreeMap<Name, u64> = BTreeMap::new();
     for it in guest {
         let (from_ns, to_ns) = (
@@ -99,7 +99,7 @@ fn truth_below(gap: &Gap, guest: &[Activity], scenes: &[Scene]) -> BTreeMap<Name
     truth
 }
 
-fn was_disturbed(gap: &Gap, guest: &[Activity], scenes: &[Scene]) -> bool {
+fn was_disturbed(gap: &Gap, guest: &[Activity], scenes: &[ExitScene]) -> bool {
     let overlaps = |start_ns, end_ns| start_ns < gap.end_tsc && end_ns > gap.start_tsc;
     guest
         .iter()
@@ -144,7 +144,7 @@ laws! {
         let gone = matches!(missing, Event::Exit(_));
         prop_assert_eq!(budgets.len() + usize::from(gone), scenes.len());
         for budget in &budgets {
-            let begins = |scene: &&Scene| {
+            let begins = |scene: &&ExitScene| {
                 VcpuId(scene.vcpu) == budget.vcpu && scene.start_ns == budget.exit.start_mono_ns
             };
             let scene = scenes.iter().find(begins).expect("an exit of a scene");

@@ -12,7 +12,9 @@ use crate::streams::clocks::Shown;
 use crate::streams::kvm_standards::Standards;
 use crate::streams::{anchor, facts, finish, gap_of, source, with_steal};
 use proptest::prelude::*;
-use vmnoise_events::{Activity, ActivityKind, Event, Gap, RunFacts, Share, Tally, Workload};
+use vmnoise_events::{
+    Activity, ActivityKind, CpuTally, Event, Gap, MeasuringCommand, RunFacts, Share,
+};
 use vmnoise_explain::Interval;
 
 pub(super) const LENGTH: u64 = 120;
@@ -200,7 +202,7 @@ pub(super) fn stream(gaps: &[Gap], activities: &[Activity], marks: &[u64]) -> Ve
         // Only some marks bring an anchor, so gaps may have to wait for a later anchor.
         let dated = (mark % 2 == 0).then(|| (mark, 2, anchor(mark)));
         let reported = [
-            (mark, 3, Event::Tally(tally)),
+            (mark, 3, Event::CpuTally(tally)),
             (mark, 4, Event::Watermark(mark)),
         ];
         dated.into_iter().chain(reported)
