@@ -126,7 +126,7 @@ fn event(times: Times, (which, cpu, [a, b, c, d]): Words) -> Event {
         }),
         23..=25 => Event::Anchor(times.anchor([a, b, c, d])),
         26 => Event::HostFrame(frame(times, [a, b, c, d])),
-        27 => Event::CpuTally(CpuTally {
+        27 => Event::Tally(CpuTally {
             cpu,
             first_tsc: start,
             last_tsc: end,

@@ -127,7 +127,7 @@ impl Run {
         for drain in 0..DRAINS {
             let (from_ns, to_ns) = (drain * DRAIN_NS, (drain + 1) * DRAIN_NS);
             events.push(self.anchor(to_ns));
-            events.push(Event::CpuTally(CpuTally {
+            events.push(Event::Tally(CpuTally {
                 cpu: 1,
                 first_tsc: self.tsc(0),
                 last_tsc: self.tsc(to_ns),

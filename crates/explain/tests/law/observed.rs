@@ -27,7 +27,7 @@ fn facts() -> RunFacts {
 }
 
 fn tally(last_tsc: u64, blind_tsc: u64) -> Event {
-    Event::CpuTally(CpuTally {
+    Event::Tally(CpuTally {
         cpu: 1,
         first_tsc: 1_000,
         last_tsc,
@@ -190,7 +190,7 @@ fn events(activities: &[Activity], marks: &[u64]) -> Vec<Event> {
             ..CpuTally::default()
         };
         timed.push((mark, 1, anchor(mark)));
-        timed.push((mark, 2, Event::CpuTally(tally)));
+        timed.push((mark, 2, Event::Tally(tally)));
         timed.push((mark, 3, Event::Watermark(mark)));
     }
     timed.sort_by_key(|&(at_ns, rank, _)| (at_ns, rank));

@@ -202,7 +202,7 @@ pub(super) fn stream(gaps: &[Gap], activities: &[Activity], marks: &[u64]) -> Ve
         // Only some marks bring an anchor, so gaps may have to wait for a later anchor.
         let dated = (mark % 2 == 0).then(|| (mark, 2, anchor(mark)));
         let reported = [
-            (mark, 3, Event::CpuTally(tally)),
+            (mark, 3, Event::Tally(tally)),
             (mark, 4, Event::Watermark(mark)),
         ];
         dated.into_iter().chain(reported)
