@@ -1,5 +1,5 @@
-//! The name by which the program was called. A link named `rtla` prints the lines of rtla that
-//! scripts read. A link named `cyclictest` prints cyclictest's lines and takes its options.
+//! The name by which the program was called. Called as `rtla`, the program prints the lines of rtla
+//! that scripts read. Called as `cyclictest`, it takes cyclictest's options and prints its lines.
 
 use std::ffi::OsStr;
 use std::path::Path;
@@ -7,12 +7,12 @@ use std::path::Path;
 const RTLA: &str = "rtla";
 const CYCLICTEST: &str = "cyclictest";
 
-/// Returns whether a link named `rtla` was called.
+/// Returns whether the program was called by the name `rtla`.
 pub fn is_rtla() -> bool {
     is(RTLA)
 }
 
-/// Returns whether a link named `cyclictest` was called.
+/// Returns whether the program was called by the name `cyclictest`.
 pub fn is_cyclictest() -> bool {
     is(CYCLICTEST)
 }
@@ -23,7 +23,7 @@ fn is(name: &str) -> bool {
     called == Some(OsStr::new(name))
 }
 
-/// Returns the name in the head of a histogram.
+/// Returns the name of the program for the head of a histogram.
 pub fn title() -> &'static str {
     if is_rtla() { "RTLA" } else { "vmnoise" }
 }

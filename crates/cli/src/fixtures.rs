@@ -1,8 +1,9 @@
-//! Facts from which the tests of this crate start.
+//! Facts of a run, for the tests of this crate.
 
 use vmnoise_events::{MeasuringCommand, RunFacts, Witnesses, fixtures};
 
-/// Returns the facts of a polling thread on CPU 16 of bare metal, with all probes of a kernel.
+/// Returns the facts of a run of `osnoise` on CPU 16 of bare metal, with all probes for the
+/// kernel's own work.
 pub fn facts() -> RunFacts {
     let mut facts = fixtures::facts(MeasuringCommand::Osnoise);
     facts.options.cpus = vec![16];

@@ -1,4 +1,6 @@
-//! Ctrl-C once ends the run and prints its result; twice skips the outstanding work.
+//! Signals that end a run: SIGINT (Ctrl-C), SIGTERM and SIGHUP. The first signal ends the run, and
+//! its result is printed. The second signal skips outstanding work. The third signal ends the
+//! process.
 
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicUsize, Ordering};
 
@@ -11,7 +13,7 @@ use vmnoise_rights::threads;
 static ASKED: AtomicUsize = AtomicUsize::new(0);
 /// Number of the first such signal; 0 if none came yet.
 static FIRST: AtomicI32 = AtomicI32::new(0);
-/// Whether these signals are caught.
+/// Whether [`catch`] has installed its handlers.
 static IS_CAUGHT: AtomicBool = AtomicBool::new(false);
 
 /// Returns whether the user asked the run to end. Always false if signals are not caught.
@@ -24,24 +26,25 @@ pub fn asked_by() -> Option<i32> {
     Some(FIRST.load(Ordering::Relaxed)).filter(|signal| *signal != 0)
 }
 
-/// Returns whether Ctrl-C is caught and asks the run to end. If not, it ends the process.
+/// Returns whether the process catches Ctrl-C. If not, Ctrl-C ends the process at once.
 pub fn is_caught() -> bool {
     IS_CAUGHT.load(Ordering::Relaxed)
 }
 
-/// Returns whether the user asked twice: print the result so far, without further work.
+/// Returns whether the user asked twice. The run then prints its result so far, without further
+/// work.
 pub fn was_asked_again() -> bool {
     ASKED.load(Ordering::Relaxed) > 1
 }
 
-/// Starts a thread that counts SIGINT, SIGTERM and SIGHUP. The third signal ends the process, as
-/// if it were not caught.
+/// Starts a thread that counts SIGINT, SIGTERM and SIGHUP. The third signal ends the process, as an
+/// uncaught signal does.
 ///
 /// # Errors
 /// If the kernel refuses to install the handlers.
 pub fn catch() -> std::io::Result<()> {
     let mut signals = Signals::new([SIGINT, SIGTERM])?;
-    // Programs that nohup(1) starts must go on ignoring it.
+    // A program that nohup(1) started must keep ignoring SIGHUP.
     if !is_ignored(SIGHUP) {
         signals.add_signal(SIGHUP)?;
     }
@@ -58,8 +61,8 @@ pub fn catch() -> std::io::Result<()> {
     Ok(())
 }
 
-/// Returns whether this process inherited the signal as ignored (`SigIgn` in proc_pid_status(5),
-/// whose lowest bit is signal 1).
+/// Returns whether this process ignores the signal. Reads `SigIgn` of proc_pid_status(5), whose
+/// lowest bit is signal 1.
 fn is_ignored(signal: i32) -> bool {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));

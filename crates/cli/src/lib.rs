@@ -1,7 +1,8 @@
 //! `vmnoise` measures every moment that a CPU is taken from a virtual machine, and says who took
 //! it. This file parses the command line, runs the command, and turns its outcome into a status.
 //!
-//! It is a library, so that fuzzing can run the commands; the program is one line (`main.rs`).
+//! This crate is a library so that fuzzing can run the commands. The program only calls it
+//! (`main.rs`).
 #![forbid(unsafe_code)]
 
 mod args;
@@ -33,8 +34,8 @@ use vmnoise_rights::AttachedWork;
 use crate::args::Command;
 use crate::status::ExitStatus;
 
-/// Runs one command line, whose first word is the program's name, and returns its exit status. By
-/// then the process has given up its rights.
+/// Runs one command line, whose first word is the program's name, and returns its exit status. Most
+/// commands give up rights of the process, so a process must call this only once.
 pub fn run(command_line: impl IntoIterator<Item = OsString>) -> ExitCode {
     parse_and(command_line, |command| {
         if is_about_files(&command) {
@@ -47,7 +48,7 @@ pub fn run(command_line: impl IntoIterator<Item = OsString>) -> ExitCode {
     })
 }
 
-/// Runs a command that only reads and writes files, and keeps all rights: fuzzing runs further
+/// Runs a command that only reads and writes files. Keeps all rights, because fuzzing runs further
 /// commands in the same process.
 #[doc(hidden)]
 pub fn run_and_keep_rights(command_line: impl IntoIterator<Item = OsString>) -> ExitCode {
@@ -57,12 +58,13 @@ pub fn run_and_keep_rights(command_line: impl IntoIterator<Item = OsString>) -> 
     })
 }
 
-/// Size to which the first thread's stack is grown: several times the most that it uses.
+/// Size to which the first thread's stack is grown. This is several times the size that the thread
+/// uses.
 const STACK_BYTES: usize = 256 << 10;
 
 /// Grows the stack of the first thread to its largest size before the run locks its memory
-/// (mlockall(2)) and gives up its rights. After that, a growing stack counts against
-/// RLIMIT_MEMLOCK (`acct_stack_growth` of the kernel), and beyond that limit the thread ends with
+/// (mlockall(2)) and gives up its rights. After that, a growing stack counts against RLIMIT_MEMLOCK
+/// (`acct_stack_growth` of the kernel). Beyond this limit, the kernel ends the process with
 /// SIGSEGV. All other threads get their whole stack when they start.
 #[inline(never)]
 fn grow_stack() {

@@ -1,4 +1,4 @@
-//! How the program gives up its rights (docs/security.md).
+//! Gives up the rights of the process that a command does not need (docs/security.md).
 
 use anyhow::Result;
 use vmnoise_rights::AttachedWork;

@@ -1,4 +1,4 @@
-//! Lines on stderr next to a result, and names of files in both.
+//! Messages on stderr, and names of files in messages and results.
 
 use std::fmt::Display;
 use std::path::Path;
@@ -8,7 +8,7 @@ use vmnoise_events::{ShownLine, shown_lines};
 use crate::stderr;
 
 /// Prints a line on stderr that begins with the program's name. Names of files and messages of the
-/// system are untrusted, so control characters are made visible.
+/// system are untrusted, so this function makes control characters visible.
 pub fn say(words: impl Display) {
     print(format_args!("vmnoise: {words}"));
 }

@@ -13,40 +13,42 @@ use crate::say;
 /// Outcome of the program.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ExitStatus {
-    /// Measured, explained or answered as asked.
+    /// The command did its work.
     Ok,
-    /// Something went wrong; a line on stderr says what.
+    /// An error occurred. A line on stderr describes it.
     Error,
-    /// A limit the user set (`--stop`) was hit.
+    /// A limit or condition that the user set was hit, such as `--stop`.
     Limit,
-    /// This machine lacks what the command needs; a line says what would help.
+    /// This machine lacks something that the command needs, or the data are too few for a verdict.
+    /// A line says what helps.
     MachineCannot,
-    /// The command line makes no sense.
+    /// The command line is invalid.
     Usage,
-    /// Too much was taken from a command (`vmnoise run --strict`).
+    /// Too much time was taken from the command of `vmnoise run --strict`.
     Unfit,
     /// Status of the command that `vmnoise run` ran.
     OfCommand(u8),
 }
 
-/// A command line that makes no sense.
+/// Error of an invalid command line.
 #[derive(Debug, Error)]
 #[error("{0}")]
 pub struct UsageError(pub String);
 
-/// Something that the command needs and this machine lacks.
+/// Error: the command needs something that this machine lacks.
 #[derive(Debug, Error)]
 #[error("{0}; `vmnoise doctor` shows what this machine can")]
 pub struct MachineCannot(pub String);
 
 impl ExitStatus {
-    /// Returns this status, or `other` if this one is [`ExitStatus::Ok`]: the outcome of two parts of
-    /// one job.
+    /// Returns `other` if this status is [`ExitStatus::Ok`], and otherwise this status. Combines
+    /// the outcomes of two parts of one job.
     pub fn or(self, other: ExitStatus) -> ExitStatus {
         if self == ExitStatus::Ok { other } else { self }
     }
 
-    /// Prints an error as one line on stderr, and returns its status.
+    /// Prints an error as one line on stderr, and returns its status. Prints nothing for a closed
+    /// pipe, whose status is [`ExitStatus::Ok`].
     pub fn of_error(error: &anyhow::Error) -> ExitStatus {
         if is_broken_pipe(error) {
             return ExitStatus::Ok;
@@ -64,7 +66,7 @@ impl ExitStatus {
     }
 }
 
-/// Prints why a command line cannot be run, and returns the status.
+/// Prints the error of a command line, or the help that it requests, and returns the status.
 pub fn of_command_line(error: &anyhow::Error) -> ExitStatus {
     match error.downcast_ref() {
         Some(error) => of_usage(error),

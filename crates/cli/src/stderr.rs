@@ -1,6 +1,7 @@
-//! Stderr. It may block, as stdout may: a terminal after Ctrl-S, a full pipe. A measuring run
-//! therefore writes through a thread of its own. It waits for this thread before it prints a
-//! result to the same place, and when the process ends. All other commands write directly.
+//! Stderr, which may block: a terminal blocks after Ctrl-S, and a pipe blocks when it is full. A
+//! command that catches Ctrl-C therefore writes through a separate thread. The command waits for
+//! this thread before it prints a result to the same file, and before the process ends. All other
+//! commands write directly.
 
 use std::io::{self, Write};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -11,14 +12,14 @@ use crate::interrupt;
 use crate::unbuffered::UnbufferedOutput;
 use crate::write_behind::{Room, Unwritten, WriteBehind};
 
-/// Bytes that may wait for a slow reader; lines beyond them are dropped and counted.
+/// Limits for the bytes that wait for a slow reader. Lines above the limit are dropped and counted.
 const ROOM: Room = Room {
     most: 1 << 20,
     // Unused: stderr never asks whether this limit is exceeded.
     all: usize::MAX,
 };
 
-/// The only stderr, which all threads share.
+/// Stderr of the process, which all threads share.
 static STDERR: Mutex<Stderr> = Mutex::new(Stderr {
     out: None,
     lost_lines: 0,
@@ -27,20 +28,20 @@ static STDERR: Mutex<Stderr> = Mutex::new(Stderr {
 
 #[derive(Debug)]
 struct Stderr {
-    /// Thread that writes to stderr, once a run has printed something.
+    /// Writer thread; `None` until a command that catches Ctrl-C prints its first message.
     out: Option<WriteBehind>,
     lost_lines: usize,
-    /// Whether stderr took nothing after Ctrl-C. Nothing is written to it any more.
+    /// Whether writing was given up, because stderr took nothing and Ctrl-C was pressed.
     is_given_up: bool,
 }
 
-/// Prints these lines as soon as stderr takes them. If too much is waiting already, they are
-/// dropped and counted.
+/// Prints these lines as soon as stderr takes them. If too many bytes already wait, drops and
+/// counts the lines.
 pub fn say(lines: &str) {
     stderr().say(lines);
 }
 
-/// Prints text that is never dropped. The caller checks [`is_idle`] first, so that little waits.
+/// Prints text that is never dropped. The caller checks [`is_idle`] first, so that few bytes wait.
 pub fn draw(text: &str) {
     stderr().write(text);
 }
@@ -58,9 +59,10 @@ pub fn wait_before_result() {
     }
 }
 
-/// Waits until stderr has taken everything, or until it takes nothing and Ctrl-C was pressed.
+/// Waits until stderr has taken everything. Gives up if Ctrl-C was pressed and stderr has taken
+/// nothing for 5 s.
 pub fn end() {
-    // The lock is released, so that other threads can print meanwhile.
+    // The lock is released before the wait, so that other threads can print meanwhile.
     let ending = {
         let mut stderr = stderr();
         stderr.tell_lost();

@@ -1,6 +1,6 @@
-//! Stdout, whose reader may stop reading: a waiting pager, a full pipe, a terminal after Ctrl-S, a
-//! file on a disk that hangs. The thread that drains events never waits for stdout, and Ctrl-C
-//! ends a program that waits for it.
+//! Stdout, which may block: at a waiting pager, a full pipe, a terminal after Ctrl-S, or a file on
+//! a disk that hangs. The thread that drains events never waits for stdout. Ctrl-C ends a program
+//! that waits for stdout.
 
 use std::io::{self, ErrorKind, Write};
 
@@ -9,14 +9,14 @@ use crate::stderr;
 use crate::unbuffered::UnbufferedOutput;
 use crate::write_behind::{Room, Unwritten, WriteBehind};
 
-/// Bytes that may wait for a slow reader.
+/// Limits for the bytes that wait for a slow reader.
 const ROOM: Room = Room {
     most: 4 << 20,
-    // Without a limit, because a result is useful only as a whole.
+    // No limit, because a result is useful only as a whole.
     all: usize::MAX,
 };
 
-/// Returns stdout for a run, written by a thread of its own.
+/// Returns a writer to stdout that uses a separate thread.
 ///
 /// # Errors
 /// If the kernel refuses another thread.
@@ -39,7 +39,7 @@ pub fn end(out: WriteBehind) -> io::Result<()> {
 /// Writes all bytes, after earlier messages on stderr, and waits for the reader.
 ///
 /// # Errors
-/// As [`end`].
+/// The same errors as [`end`].
 pub fn write_all(bytes: &[u8]) -> io::Result<()> {
     // If Ctrl-C is not caught, it ends the process, and a direct write is enough.
     if !interrupt::is_caught() {

@@ -5,10 +5,10 @@ use std::os::fd::AsFd;
 
 use rustix::event::{PollFd, PollFlags, poll};
 
-/// Bytes that a pipe takes at once if it is ready (PIPE_BUF of pipe(7)).
+/// Number of bytes that a pipe takes in one write if it is ready (PIPE_BUF of pipe(7)).
 const AT_ONCE: usize = 4096;
 
-/// Stdout or stderr.
+/// Writer to stdout or stderr, without a buffer.
 #[derive(Debug)]
 pub struct UnbufferedOutput<F>(pub F);
 
@@ -16,7 +16,7 @@ impl<F: AsFd> Write for UnbufferedOutput<F> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         loop {
             match rustix::io::write(&self.0, &bytes[..bytes.len().min(AT_ONCE)]) {
-                // The process that opened the file had set O_NONBLOCK.
+                // Another process has set O_NONBLOCK on the same open file.
                 Err(rustix::io::Errno::AGAIN) => {
                     poll(&mut [PollFd::new(&self.0, PollFlags::OUT)], None)?;
                 }

@@ -1,4 +1,4 @@
-//! Times as people type and read them.
+//! Parses times that people type, and formats times for people.
 
 use std::time::Duration;
 
@@ -7,14 +7,14 @@ pub use vmnoise_events::human;
 /// Unit of a number without a suffix.
 #[derive(Debug, Clone, Copy)]
 pub enum Bare {
-    /// Thresholds and periods, as in rtla.
+    /// Unit of thresholds and periods, as in rtla.
     Microseconds,
-    /// Durations, as in rtla.
+    /// Unit of durations, as in rtla.
     Seconds,
 }
 
 const SUFFIXES: [(&str, u64); 7] = [
-    // The whole suffix is compared, so `ms` is never taken for `m`.
+    // The whole suffix is compared, so `ms` is never read as `m`.
     ("ns", 1),
     ("us", 1_000),
     ("ms", 1_000_000),
@@ -24,7 +24,7 @@ const SUFFIXES: [(&str, u64); 7] = [
     ("d", 86_400_000_000_000),
 ];
 
-/// Parses `250us`, `1.5s`, `10`, … as nanoseconds.
+/// Parses a time such as `250us`, `1.5s` or `10`, and returns nanoseconds.
 ///
 /// # Errors
 /// A sentence that says what is wrong and what is accepted.
@@ -53,7 +53,7 @@ pub fn parse_time(text: &str, bare: Bare) -> Result<u64, String> {
     Ok(ns.round() as u64)
 }
 
-/// Returns a rough duration for a user who waits: `12 s`, `7 min`, `2 h 05 min`.
+/// Formats a duration roughly, for a user who waits: `12 s`, `7 min`, `2 h 05 min`.
 pub fn rough(time: Duration) -> String {
     let seconds = time.as_secs();
     let minutes = seconds / 60;
@@ -64,23 +64,23 @@ pub fn rough(time: Duration) -> String {
     }
 }
 
-/// Returns a duration in microseconds, without rounding, so that printed parts add up.
+/// Formats a duration in microseconds, without rounding, so that printed parts add up.
 pub fn us(ns: u64) -> String {
     format!("{}.{:03}", ns / 1000, ns % 1000)
 }
 
-/// Returns a time after the start of a run, in seconds.
+/// Formats the time since the start of a run, in seconds.
 pub fn seconds(ns: u64) -> String {
     format!("{:.6} s", ns as f64 / 1e9)
 }
 
-/// Converts a duration to cycles of the TSC.
+/// Converts nanoseconds to TSC cycles, rounded down.
 pub fn to_tsc(ns: u64, tsc_hz: u64) -> u64 {
     let cycles = u128::from(ns) * u128::from(tsc_hz) / 1_000_000_000;
     u64::try_from(cycles).unwrap_or(u64::MAX)
 }
 
-/// Converts cycles of the TSC to a duration in ns, rounded to the nearest.
+/// Converts TSC cycles to nanoseconds, rounded to the nearest.
 pub fn to_ns(cycles: u64, tsc_hz: u64) -> u64 {
     let hz = u128::from(tsc_hz.max(1));
     let ns = (u128::from(cycles) * 1_000_000_000 + hz / 2) / hz;

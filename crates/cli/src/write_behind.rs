@@ -1,5 +1,5 @@
-//! A file, or stdout, that a separate thread writes. A slow, full or missing disk, or a reader that
-//! stops reading, then cannot delay the thread that drains events.
+//! Writer to a file or to stdout that uses a separate thread. A slow disk, or a reader that stops
+//! reading, therefore cannot delay the thread that drains events.
 
 use std::collections::VecDeque;
 use std::io::{self, ErrorKind, Write};
@@ -13,13 +13,14 @@ use crate::interrupt;
 
 /// Interval at which the progress of the disk is checked.
 const LOOK: Duration = Duration::from_millis(50);
-/// Bytes after which progress is recorded, so that a slow disk is not mistaken for a hung one.
+/// Largest size of one write, in bytes. Each write shows progress, so a slow disk is not mistaken
+/// for a hung disk.
 const PIECE: usize = 64 << 10;
-/// Time without progress after which Ctrl-C gives up the rest.
+/// Time without progress after which Ctrl-C gives up the bytes that still wait.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// Writer that accepts bytes at once and writes them later. Its user checks
-/// [`has_room`](Self::has_room) first; bytes written without room wait, too.
+/// Writer that accepts bytes immediately and writes them later. The caller checks
+/// [`has_room`](Self::has_room) first. The writer accepts bytes above the limit, too.
 #[derive(Debug)]
 pub struct WriteBehind {
     queue: Arc<Queue>,
@@ -29,9 +30,9 @@ pub struct WriteBehind {
 /// Limits for the bytes that may wait.
 #[derive(Debug, Clone, Copy)]
 pub struct Room {
-    /// Limit above which data that can be dropped is dropped.
+    /// Limit in bytes. Above this limit, callers drop the data that may be dropped.
     pub most: usize,
-    /// Limit for all data, beyond which the file is lost.
+    /// Limit in bytes for all data. Above this limit, the file is lost.
     pub all: usize,
 }
 
@@ -52,7 +53,7 @@ pub enum Unwritten {
 #[derive(Debug, Default)]
 struct Queue {
     state: Mutex<State>,
-    /// Bytes that wait, with those being written. Changes only under the lock.
+    /// Number of bytes that wait or are being written. It changes only while the lock is held.
     bytes: AtomicUsize,
     /// Signalled when the queue changes.
     moved: Condvar,
@@ -63,12 +64,12 @@ struct State {
     waiting: VecDeque<Vec<u8>>,
     /// Error of the disk, after which nothing is written any more.
     refused: Option<io::Error>,
-    /// Whether the writer has ended.
+    /// Whether no more bytes will come.
     is_closed: bool,
 }
 
 impl WriteBehind {
-    /// Starts the thread, on the CPUs where the caller may run.
+    /// Starts the thread, which may run on the same CPUs as the caller.
     ///
     /// # Errors
     /// If the kernel refuses another thread.
@@ -79,23 +80,22 @@ impl WriteBehind {
         Ok(WriteBehind { queue, room })
     }
 
-    /// Returns whether fewer bytes wait than [`Room::most`].
+    /// Returns whether fewer than [`Room::most`] bytes wait.
     pub fn has_room(&self) -> bool {
         self.queue.bytes() < self.room.most
     }
 
-    /// Returns whether the disk keeps up: at most half of [`Room::most`] waits.
+    /// Returns whether the disk keeps up: at most half of [`Room::most`] bytes wait.
     pub fn keeps_up(&self) -> bool {
         self.queue.bytes() <= self.room.most / 2
     }
 
-    /// Returns whether nothing waits. A view that shows only the latest state draws when this is
-    /// true.
+    /// Returns whether no bytes wait. A view that shows only the latest state draws only then.
     pub fn is_idle(&self) -> bool {
         self.queue.bytes() == 0
     }
 
-    /// Returns whether more bytes wait than [`Room::all`].
+    /// Returns whether more than [`Room::all`] bytes wait.
     pub fn is_lost(&self) -> bool {
         self.queue.bytes() > self.room.all
     }
@@ -140,7 +140,7 @@ impl WriteBehind {
 }
 
 impl Drop for WriteBehind {
-    /// Lets the thread write what still waits, as long as the process lives.
+    /// Lets the thread write the bytes that still wait, as long as the process lives.
     fn drop(&mut self) {
         self.queue.lock().is_closed = true;
         self.queue.moved.notify_all();
@@ -148,7 +148,7 @@ impl Drop for WriteBehind {
 }
 
 impl Write for WriteBehind {
-    /// Accepts all bytes.
+    /// Accepts all bytes. Fails if the disk has refused an earlier write.
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         let mut state = self.queue.lock();
         if let Some(error) = &state.refused {
@@ -184,7 +184,7 @@ impl Queue {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Writes until the writer has ended and nothing waits, or until the file refuses a write.
+    /// Writes until the queue is closed and empty, or until the file refuses a write.
     fn write_to(&self, mut file: impl Write) {
         let mut state = self.lock();
         loop {
@@ -258,7 +258,7 @@ pub mod tests {
         }
         assert!(!file.keeps_up());
         drop(held);
-        // Checked below, after the writer has ended.
+        // The queue is checked below, after the writer has ended.
         let queue = Arc::clone(&file.queue);
         file.end(|_| {}).unwrap();
         assert_eq!(queue.bytes(), 0);
@@ -268,7 +268,7 @@ pub mod tests {
 
     #[test]
     fn each_piece_that_the_disk_takes_is_seen_at_once() {
-        /// Records, at each write, how many bytes still wait.
+        /// Writer that records, at each write, how many bytes still wait.
         struct Watching(Arc<Queue>, Arc<Mutex<Vec<usize>>>);
         impl Write for Watching {
             fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {

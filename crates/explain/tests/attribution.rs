@@ -1,4 +1,4 @@
-//! Tests the attribution of gaps in situations that can be drawn on paper.
+//! Tests the attribution of gaps in small handwritten streams.
 
 use crate::streams::{
     activity, anchor, explain, facts, finish, gap, in_a_machine, parts, polling_in_a_machine,
@@ -190,7 +190,7 @@ fn hardware_is_named_only_where_every_layer_is_watched() {
     let hidden: [Change; 3] = [
         |facts| facts.witnesses.hides_vectors = true,
         |facts| facts.host.posted_interrupts = Some(true),
-        // This recording does not have the fact, but its machine could have posted interrupts.
+        // This recording does not contain the fact, but its machine may have had posted interrupts.
         |facts| facts.host.kvm_module = Some("kvm_intel".into()),
     ];
     let of_kvm: [Change; 2] = [
@@ -431,7 +431,8 @@ fn steal_beyond_that_of_activities_comes_out_of_the_rest() {
     );
 }
 
-/// The host's steal clock shows time that a machine below took from the host, not from the guest.
+/// The host's steal clock shows the time that a hypervisor below took from the host, not from the
+/// guest.
 #[test]
 fn steal_inside_the_hosts_activities_is_nobodys_below() {
     let mut facts = in_a_machine();
@@ -484,7 +485,7 @@ fn a_polling_thread_blames_its_own_kernel() {
 
 #[test]
 fn where_records_were_lost_the_hardware_is_not_blamed() {
-    // This is the order of a recorder: a loss comes before the watermark behind it.
+    // Like a recorder, this stream has the loss before the next watermark.
     let events = [
         anchor(0),
         anchor(1_000_000),

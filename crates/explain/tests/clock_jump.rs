@@ -1,4 +1,5 @@
-//! Tests a recording whose TSC goes back. Later events have no known time, and are not trusted.
+//! Tests recordings whose TSC goes back or jumps forward. Events after a step back have no known
+//! time, and are not trusted.
 
 use crate::streams::{activity, anchor, explain, facts, finish, gap};
 use vmnoise_events::*;

@@ -61,8 +61,8 @@ fn gap_at(start_tsc: u64, dur_ns: u64) -> Event {
     })
 }
 
-/// Passes each frame to an explainer when its time has come. The time from one frame to the next is
-/// a period.
+/// Explains these frames, each at its end. The time from one frame to the next is a period. Returns
+/// the lines of the periods, and the summary.
 fn periods(facts: &RunFacts, frames: &[HostFrame]) -> (Vec<PeriodLine>, Summary) {
     let mut explainer = Explainer::new(facts);
     let mut take = |event: &Event| explainer.push(event, &mut |_| {});
@@ -98,13 +98,12 @@ fn a_period_has_what_its_frames_count_beyond_those_before() {
         frame(200, 4_000, 60),
     ];
     let (lines, summary) = periods(&guest(), &frames);
-    // The first frame counts from before the run, so the second frame is the first with a
-    // difference.
+    // The first frame counts from a time before the run, so only the later frames give differences.
     assert_eq!(exits(&lines), [None, Some(4), Some(16)]);
     let columns = GuestColumns {
         steal_ns: Some(0),
         virt_ns: Some(16 * 10 + 4 * 5),
-        // No gap is without an interrupt, so the hardware took no time.
+        // There is no gap without an interrupt, so the hardware took no time.
         hw_noise_ns: Some(0),
         light_exits: Some(12),
         heavy_exits: Some(4),
@@ -120,7 +119,8 @@ fn a_period_has_what_its_frames_count_beyond_those_before() {
         (2_000, 200 + 5 * 5)
     );
     assert_eq!(reported.shares_ns[Share::Preempted], Some(20));
-    // Time that the host took apart from exits is not part of VIRT, and an exit is not a reload.
+    // VIRT does not contain the time in which other tasks of the host ran. The heavy exits are
+    // those of the host, not the reloads of the guest.
     assert_eq!(cpu_of(&summary).guest_columns.heavy_exits, Some(5));
     assert_eq!(cpu_of(&summary).guest_columns.virt_ns, Some(225));
 }
@@ -294,7 +294,7 @@ fn names_are_those_of_the_run_and_lists_that_were_cut_claim_no_more_than_is_cert
                 reason("hlt", 9, 0),
                 reason("cpuid", 3, 20),
             ],
-            // The list holds two names. `b` is no longer listed, and `c` may have had up to 30
+            // The list holds two names. `b` is no longer listed, and `c` may have had up to 30 ns
             // before.
             culprits: vec![culprit("c", 95), culprit("a", 91)],
             ..frame(200, 3_000, 44)
@@ -321,8 +321,8 @@ fn names_are_those_of_the_run_and_lists_that_were_cut_claim_no_more_than_is_cert
     assert_eq!((host.reasons, host.culprits), (None, None));
 }
 
-/// Returns the result for bare gaps of 100, 50 and 30 ns and one gap with an interrupt, between two
-/// frames with this many exits.
+/// Returns the least and the most time of the hardware, and the guest's column, for one frame with
+/// this many exits. The frame covers bare gaps of 100, 50 and 30 ns, and one gap with an interrupt.
 fn hardware(exits: u64, change: impl Fn(&mut HostFrame)) -> (u64, Option<u64>, Option<u64>) {
     let mut frame = frame(1_500, 3_000, exits);
     change(&mut frame);

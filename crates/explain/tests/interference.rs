@@ -54,7 +54,7 @@ fn a_counter_that_stood_still_is_hardware() {
     // This interrupt seems to reach into the gap only because of the error of the clocks.
     let (_, summary) = one_gap(&polling(), 0, &[activity(Irq, 900, 1001, 0)]);
     assert_eq!(summary.cpus[0].interference.hw, Some(1));
-    // There is no interference, but the thread was kept from running.
+    // There is no interference, but the thread was throttled.
     let (_, summary) = one_gap(&polling(), 0, &[activity(Throttled, 1000, 1900, 0)]);
     assert_eq!(summary.cpus[0].interference.hw, Some(0));
 }

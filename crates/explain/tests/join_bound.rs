@@ -34,10 +34,10 @@ fn preempted(start_ns: u64, end_ns: u64, name: &str) -> ExitScene {
         .host(1, ActivityKind::Thread, name, start_ns + 100, end_ns - 100)
 }
 
-/// Returns the recordings of a guest on bare metal, with equal clocks on both sides. Each round has
-/// a long gap, whose exit could lie 60 us earlier or later. It also has `short(round)` short gaps,
-/// each with an exit of another task. These exits take 4.6 us, which the guest must observe from
-/// this threshold on.
+/// Returns the recordings of a guest and its host, whose true clocks are equal. The recorded offset
+/// is wrong by `off_ns`. Each round has a long gap, whose exit could lie 60 us earlier or later. It
+/// also has `short(round)` short gaps, each with an exit of another task. These exits take 4.6 us.
+/// The guest observes gaps from `threshold_ns` on.
 fn recorded(off_ns: i64, threshold_ns: u64, short: impl Fn(usize) -> u64) -> RecordedPair {
     let plain = RecordingPlan::plain().record();
     let mut guest_facts = plain.guest_facts;
@@ -107,7 +107,7 @@ fn recorded(off_ns: i64, threshold_ns: u64, short: impl Fn(usize) -> u64) -> Rec
     }
 }
 
-/// Returns a stream that is drained each 20 ms.
+/// Returns a stream that is drained every 20 ms.
 fn drained(
     first: Vec<Event>,
     mut reported: Vec<(u64, Event)>,
@@ -194,8 +194,8 @@ fn a_clock_that_is_off_by_less_than_its_bound_names_no_neighbour() {
     }
 }
 
-/// If the gaps of one round are a train, a clock that is off by one step of the train maps all its
-/// exits but the last to gaps. So few exits contradict this clock that the bound must include it.
+/// The gaps of one round form a train. A clock that is off by one step maps all exits of the train
+/// but the last to gaps. Too few exits contradict this clock, so the bound must include it.
 #[test]
 fn a_train_of_gaps_does_not_hide_how_far_a_clock_is_off() {
     let step_ns = APART_NS as i64;

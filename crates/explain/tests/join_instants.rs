@@ -44,7 +44,7 @@ fn an_instant_at_which_the_guest_ran_bounds_its_clock() {
         let pairs = pair.matched().expect("the right ones");
         pairs.bound_ns(0).expect("it is paired")
     };
-    // Without interrupts, only the gaps show how soon the guest went on.
+    // Without interrupts, only the gaps show how soon the guest continued.
     let silent_ns = bound_ns(&busy_after_exits(false));
     assert!(silent_ns >= 10 * US, "{silent_ns}");
     // With interrupts, the time is known to a few ns of rounding.
@@ -84,7 +84,8 @@ fn interrupt(at_ns: u64) -> Event {
     })
 }
 
-/// Returns the pair after the guest ran in the middle of the longest exit of `count` gaps.
+/// Returns the pair of a vCPU and a CPU. For `count` gaps, the guest reports that it ran in the
+/// middle of their longest exit.
 fn contradicted(plan: &RecordingPlan, count: usize) -> VcpuPair {
     let mut pair = plan.record();
     let life = &pair.lives[0];
@@ -119,14 +120,15 @@ fn an_exit_in_which_the_guest_ran_is_a_test_that_failed() {
         (none.exits_tested, none.exits_inside)
     );
     assert_eq!(two.exits_contradicted, 2);
-    // The difference between the two outcomes is (1 - s) (1 - p) / (s p). Here p is at most one in
-    // two, and s one in twenty.
+    // The odds of the two outcomes differ by the factor (1 - s) (1 - p) / (s p). Here p is at most
+    // 1/2, and s is 1/20.
     let swing = (0.95_f64 / 0.05).log10();
     assert!(two.log10_odds <= none.log10_odds - 2.0 * swing, "{two:?}");
 }
 
-/// Returns recordings with a gap of 400 us each 4 ms. Each gap has one exit at any place. If
-/// `reports` is true, the guest ran for 10 us before and after the exit.
+/// Returns recordings with a gap of 400 us every 4 ms. Each gap contains one exit at a random
+/// place. If `reports` is true, the guest reports instants at which it ran, in the 10 us before and
+/// after the exit.
 fn in_step(reports: bool) -> RecordedPair {
     let mut pair = RecordingPlan::plain().record();
     let mut dice = Dice(3);

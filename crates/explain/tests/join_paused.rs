@@ -1,5 +1,5 @@
-//! Tests a guest that pauses. The guest polls between its pauses, however many gaps it must hand
-//! over there.
+//! Tests a guest that pauses. The time between its pauses counts as polled, even if the guest hands
+//! over many gaps in this time.
 
 use crate::streams::pairs::{RecordedPair, RecordingPlan};
 use vmnoise_events::Event;
@@ -22,7 +22,7 @@ fn plan() -> RecordingPlan {
     }
 }
 
-/// Returns this pair, with time for handing over each gap in which the guest does not poll.
+/// Returns this pair with a guest that does not poll while it hands over a gap.
 fn handing_over(mut pair: RecordedPair) -> RecordedPair {
     let gaps = pair.guest.iter().filter_map(|event| match event {
         Event::Gap(gap) => Some(gap.end_tsc),
@@ -56,13 +56,14 @@ fn gaps_that_are_handed_over_are_no_pause() {
     println!("handed over: {handed:?}");
     assert!(at_once.exits_tested > 500, "{at_once:?}");
     assert_eq!(at_once.exits_inside, at_once.exits_tested);
-    // A window between two tallies may be left out if it is shorter than 20 times the handover.
-    // Once in a hundred, a tally comes in the middle of a gap, which ends its window.
+    // A window between two tallies may be left out if the handovers take more than a 20th of it. In
+    // about one of a hundred windows, a tally comes in the middle of a gap and so ends the window
+    // early.
     assert!(handed.exits_tested * 100 >= at_once.exits_tested * 99);
     assert_eq!(handed.exits_inside, handed.exits_tested);
 }
 
-/// The time for handing over 20 gaps does not excuse a pause of 2 ms.
+/// The time allowed for handing over 20 gaps does not hide a pause of 2 ms.
 #[test]
 fn a_pause_between_many_gaps_is_one() {
     let plan = RecordingPlan {

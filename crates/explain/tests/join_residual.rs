@@ -1,4 +1,4 @@
-//! Tests the residual of a gap, and its share, if some work may not have been seen.
+//! Tests the share of a gap's residual if vmnoise may not have seen all work.
 
 use crate::streams::by_hand::{at, gap, preempted, run_with};
 use crate::streams::joined_scenes::{AT, guest_stream, host_stream};
@@ -48,7 +48,7 @@ fn a_residual_is_the_hardwares_only_where_nobody_can_be_missing() {
     }
     let exit = || vec![ExitScene::new(CPUID, 100, 400)];
     assert_eq!(residual(nothing, gap(0, 900), exit()), Share::Unexplained);
-    // One gap lies before the host's recording, and one lies after it.
+    // One gap lies inside both recordings, and one lies after the end of the guest's recording.
     for far in [-890_000_000_i64, 1_100_000_000] {
         let at = |tsc: u64| tsc.saturating_add_signed(far);
         let far = Gap {
@@ -75,9 +75,9 @@ fn where_records_were_lost_the_hardware_is_not_blamed() {
         kind: LossKind::RingFull,
         count: 1,
     });
-    // This is the order of a recorder: a loss comes before the watermark behind it. The watermark
-    // is an earlier clock reading. The lost record may therefore be a little later, up to the next
-    // watermark.
+    // Like a recorder, this stream has the loss before the next watermark. The watermark is an
+    // earlier clock reading. The lost record may therefore be a little later, up to the watermark
+    // after it.
     let lost = [
         lost,
         Event::Watermark(AT + 1_000),
@@ -146,7 +146,7 @@ fn an_exit_before_the_last_watermark_may_be_in_the_next_gap() {
     assert_eq!(residual_of(&gaps[2]), Share::Hw);
 }
 
-/// Without this probe, KVM's time is unknown, so no sum is claimed.
+/// Without the probe for NMIs, KVM's time is unknown, so no sum is claimed.
 #[test]
 fn the_thesis_sum_claims_nothing_where_a_witness_is_missing() {
     let guest = guest_stream(&[gap(0, 10_000)], &[], &[]);

@@ -1,4 +1,4 @@
-//! Tests results of streams of events: by hand, by law and by oracle.
+//! Tests the results for streams of events: with expected numbers, with laws, and with oracles.
 #![allow(clippy::unwrap_used)] // A failed `unwrap` fails the test.
 
 mod law;

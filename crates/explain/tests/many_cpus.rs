@@ -15,7 +15,8 @@ fn length(cpu: u32) -> u64 {
     1_000 + u64::from(cpu)
 }
 
-/// Returns a gap on each CPU that one interrupt of this CPU causes, all at the same time.
+/// Returns a stream with one gap on each CPU, all at the same time. An interrupt on the CPU causes
+/// the gap.
 fn stream() -> Vec<Event> {
     let mut events = vec![anchor(0)];
     events.extend((0..CPUS).map(|cpu| source(cpu, &format!("eth0-{cpu}"))));

@@ -86,7 +86,7 @@ fn of_200_true_pairs_none_is_refused_and_all_are_proven_that_can_be() {
     assert!(proven >= 150, "{proven}");
 }
 
-/// The instants of the interrupts leave less room for the right clock and for all others.
+/// The instants of the interrupts leave less room for the right clock, and for all other clocks.
 #[test]
 fn interrupts_of_the_guest_refuse_no_true_pair_and_cost_no_proof() {
     for seed in 0..40 {

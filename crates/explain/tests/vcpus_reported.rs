@@ -1,4 +1,5 @@
-//! Tests what is reported of the exits of vCPUs, and when: trace, timelines, filters, losses.
+//! Tests the reports on the exits of vCPUs, and the order of these reports: trace, timelines,
+//! filters, losses.
 
 use crate::streams::vcpus::{
     CPUID, ExitScene, HLT, INTR, IO, exit_of, explain, facts, interrupted, traced,
@@ -128,7 +129,7 @@ fn an_exit_waits_for_what_may_still_lie_under_it() {
     let mut reported = 0;
     for event in scene.events() {
         let event = match event {
-            // An interrupt that the exit left behind may take 10 ms more.
+            // An interrupt during the exit may end up to 10 ms after the exit.
             Event::Watermark(_) => Event::Watermark(scene.end_ns + 9_999_999),
             event => event,
         };
@@ -202,7 +203,7 @@ fn defects_are_counted_and_losses_reported() {
     assert_eq!(run.losses.get(LossKind::Undecodable), 3);
     assert_eq!(run.losses.get(LossKind::Unpaired), 1);
     assert_eq!(run.losses.get(LossKind::VcpusFull), 3);
-    // The two additional losses are the activity, and the exit that does not add up.
+    // The two late events are the activity, and the exit that does not add up.
     assert_eq!((run.lost_events, run.late_events), (7, 2));
     assert_eq!(run.finish_reason, Some(FinishReason::Duration));
 }

@@ -107,8 +107,8 @@ fn steal_comes_out_of_whoever_was_robbed_then_out_of_the_residual() {
     );
 }
 
-/// The steal clock here is that in the tests of the tracer's handlers. It takes time from the task
-/// after the expiry, before the task has armed its timer.
+/// The steal times are those in the tests of the tracer's handlers. The hypervisor takes time from
+/// the task after the expiry, before the task has armed its timer.
 #[test]
 fn what_is_stolen_before_a_timer_is_armed_late_is_steal() {
     let late = Activation {

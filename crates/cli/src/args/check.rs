@@ -29,7 +29,7 @@ pub struct CheckArguments {
     pub recording: PathBuf,
     /// Recording of the guest's host, made meanwhile with `vmnoise exits -o`
     ///
-    /// It names who on the host took the guest's time.
+    /// This recording shows who on the host took the guest's time.
     pub host: Option<PathBuf>,
     /// Limit the longest gap, or the largest wake-up latency
     ///
@@ -51,8 +51,8 @@ pub struct CheckArguments {
     pub p99999: Option<u64>,
     /// Limit another figure, such as noise=1%; may be given several times
     ///
-    /// A figure: `noise=1%`, `gaps=100`, `gaps>20us=5`, `p50=2us`. A share: `steal=0.1%`. A culprit:
-    /// `by kworker*=0.1%`. A culprit within a share: `preempted by qemu-*=0%`.
+    /// A figure: `noise=1%`, `gaps=100`, `gaps>20us=5`, `p50=2us`. A share: `steal=0.1%`. A
+    /// culprit: `by kworker*=0.1%`. A culprit within a share: `preempted by qemu-*=0%`.
     #[arg(long, value_name = "FIGURE=LIMIT", value_parser = budget::parse)]
     pub limit: Vec<Requirement>,
     /// Require that the run is at least this long
@@ -75,7 +75,7 @@ pub struct CheckArguments {
 }
 
 impl CheckArguments {
-    /// Returns the limits of the command line itself, in the order of its options.
+    /// Returns the limits that options set: first the times, then each `--limit`.
     pub fn requirements(&self) -> Vec<Requirement> {
         let times = [
             (Quantity::Max, self.max),

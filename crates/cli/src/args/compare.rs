@@ -12,7 +12,7 @@ use crate::output::format::CompareFormat;
 pub struct CompareArguments {
     /// Recordings made with `-o`; each is compared with the first
     ///
-    /// All are of gaps (`microvm`, `osnoise`), all of `timerlat`, or all of `exits`.
+    /// All recordings must be of one kind: gaps (`microvm`, `osnoise`), `timerlat` or `exits`.
     #[arg(required_unless_present = "before")]
     pub recordings: Vec<PathBuf>,
     /// Compare this group of recordings, from before a change, with --after
@@ -21,13 +21,13 @@ pub struct CompareArguments {
     /// Compare --before with this group of recordings, from after the change
     #[arg(long, value_name = "RECORDING", num_args = 1.., requires = "before")]
     pub after: Vec<PathBuf>,
-    /// Exit with status 2 if this is true of a recording: p99.9>20us
+    /// Exit with status 2 if a recording meets this condition: p99.9>20us
     ///
     /// For gaps: `p99.9>20us`, `steal>0.1%`, `noise>=1%`, `gaps>100`. For timerlat:
     /// `user.max>100us`. For exits: `io.p99>50us`. May be given several times.
     ///
-    /// vmnoise tests every recording except the first, or the only one. Of two groups, it tests
-    /// every recording of --after.
+    /// vmnoise tests every recording except the first. If you name only one, vmnoise tests that
+    /// recording. With two groups, vmnoise tests every recording of --after.
     #[arg(long, value_name = "CONDITION", value_parser = FigureCondition::parse)]
     pub fail_if: Vec<FigureCondition>,
     /// Print the result in this format

@@ -6,7 +6,7 @@ use vmnoise_judge::compare::{ComparedFigure, OfReason, RecordingKind};
 
 use super::{limit, reason_names};
 
-/// A figure, a relation and a limit, as they were typed.
+/// Condition as the user typed it: a figure, a relation and a limit.
 #[derive(Debug, Clone, PartialEq)]
 pub struct FigureCondition {
     name: String,
@@ -18,10 +18,10 @@ pub struct FigureCondition {
 /// A condition for one kind of recordings.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Bound {
-    /// Figure that is compared.
+    /// Figure to compare.
     pub figure: ComparedFigure,
     relation: Relation,
-    /// Limit that the figure is compared with, in the figure's unit.
+    /// Limit with which the figure is compared, in the figure's unit.
     pub limit: f64,
 }
 
@@ -64,7 +64,7 @@ impl FigureCondition {
             limit: limit.trim().to_owned(),
             text: text.to_owned(),
         };
-        // Refuse a name that no kind of recording has before any recording is read.
+        // Before any recording is read, refuse a figure that no kind of recording has.
         let meant = RecordingKind::ALL.map(|kind| condition.figure(kind));
         match meant.iter().flatten().next() {
             Some(figure) => condition.limit_of(figure).map(|_| condition),
@@ -86,8 +86,8 @@ impl FigureCondition {
         })
     }
 
-    /// Returns the figure of this name. Exits also have figures for each exit reason, whether or
-    /// not exits with this reason occurred.
+    /// Returns the figure of this name. Recordings of exits also have figures for each exit reason,
+    /// even if no exit had this reason.
     fn figure(&self, kind: RecordingKind) -> Option<ComparedFigure> {
         let named = ComparedFigure::all(kind).into_iter();
         let named = named.into_iter().find(|figure| figure.name() == self.name);

@@ -1,5 +1,5 @@
-//! The command line of cyclictest (rt-tests 2.4), translated into one of `vmnoise timerlat`. A link
-//! named `cyclictest` uses it.
+//! Translates the command line of cyclictest (rt-tests 2.4) into options of `vmnoise timerlat`, if
+//! the program is called as `cyclictest`.
 
 use std::ffi::OsString;
 
@@ -37,9 +37,9 @@ enum Meaning {
     Asked,
     /// Always on.
     Always,
-    /// Ignored for this reason, without any effect on the figures.
+    /// Ignored, for this reason. The figures do not change.
     LeftOut(&'static str),
-    /// Refused for this reason: vmnoise cannot measure like this.
+    /// Refused, for this reason: vmnoise cannot measure in this way.
     Refused(&'static str),
 }
 
@@ -48,7 +48,7 @@ use Value::{Maybe, One};
 
 const ABSOLUTE: &str = "the tasks of vmnoise sleep only by clock_nanosleep until an absolute time";
 
-/// Letter (or none), name, value, meaning, help.
+/// Options of cyclictest: letter (empty if none), name, value, meaning and help.
 const OPTIONS: [(&str, &str, Value, Meaning, &str); 38] = [
     (
         "a",
@@ -328,7 +328,8 @@ fn command() -> Command {
         .after_help(AFTER)
         .disable_help_flag(true)
         .arg(Arg::new("help").long("help").action(ArgAction::Help))
-        // As getopt_long(3) does.
+        // Like getopt_long(3): a repeated option replaces the earlier one, and names may be
+        // shortened.
         .args_override_self(true)
         .infer_long_args(true)
         .args(options)
@@ -354,7 +355,7 @@ fn number(matches: &ArgMatches, name: &str) -> Result<Option<u64>, UsageError> {
     }
 }
 
-/// Returns the same run as options of `vmnoise timerlat top`.
+/// Translates the options of a run into options of `vmnoise timerlat top`.
 fn in_our_words(matches: &ArgMatches, allowed: &[u32]) -> Result<Vec<String>, UsageError> {
     let mut ours = vec!["cyclictest".to_owned(), "--format=cyclictest".to_owned()];
     let mut ask = |option: &str, value: String| ours.push(format!("--{option}={value}"));
@@ -397,7 +398,8 @@ fn in_our_words(matches: &ArgMatches, allowed: &[u32]) -> Result<Vec<String>, Us
         ask("aligned", format!("{us}us"));
     }
     match number(matches, "breaktrace")?.filter(|us| *us > 0) {
-        // vmnoise then reports what caused the latency, which needs its probes.
+        // With -b, vmnoise reports the cause of the latency. This needs probes, so tracing stays
+        // on.
         Some(us) => ask("thread", format!("{us}us")),
         None => ours.push("--no-trace".into()),
     }
@@ -407,7 +409,8 @@ fn in_our_words(matches: &ArgMatches, allowed: &[u32]) -> Result<Vec<String>, Us
     Ok(ours)
 }
 
-/// Returns the CPU of each task: the first of the named or allowed CPUs, one for each task.
+/// Returns the CPU of each task: the first CPUs named by `--affinity`, or else the first allowed
+/// CPUs. Each task has its own CPU.
 fn cpus(matches: &ArgMatches, allowed: &[u32]) -> Result<Vec<u32>, UsageError> {
     let is_smp = matches.get_flag("smp");
     let named = text(matches, "affinity").filter(|list| !list.is_empty() && !is_smp);
@@ -431,14 +434,15 @@ fn cpus(matches: &ArgMatches, allowed: &[u32]) -> Result<Vec<u32>, UsageError> {
     Ok(cpus)
 }
 
-/// Returns the policy, as `--priority` of timerlat takes it, for a run of this many tasks.
+/// Returns the scheduling policy in the format of `--priority`, for a run with this number of
+/// tasks.
 fn policy(matches: &ArgMatches, tasks: usize) -> Result<String, UsageError> {
     let priority = number(matches, "priority")?.unwrap_or(0);
     let letter = match text(matches, "policy") {
         None | Some("fifo") => 'f',
         Some("rr") => 'r',
         Some("other" | "normal") if priority == 0 => 'o',
-        // As in cyclictest: a priority implies a real-time policy.
+        // As in cyclictest, a priority implies a real-time policy.
         Some("other" | "normal") => 'f',
         Some(name) => {
             return Err(UsageError(format!(
@@ -448,7 +452,7 @@ fn policy(matches: &ArgMatches, tasks: usize) -> Result<String, UsageError> {
     };
     Ok(match (letter, priority, is_set(matches, "policy")) {
         ('o', ..) | ('f', 0, false) => "o:0".into(),
-        // cyclictest prints "defaulting realtime priority to 3" for two tasks.
+        // As in cyclictest, which prints "defaulting realtime priority to 3" for two tasks.
         (letter, 0, true) => format!("{letter}:{}", tasks + 1),
         (letter, priority, _) => format!("{letter}:{priority}"),
     })

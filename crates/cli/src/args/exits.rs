@@ -33,7 +33,7 @@ pub enum ExitsMode {
     Top(ExitsTopArguments),
     /// Print a histogram of exit lengths
     Hist(ExitsHistArguments),
-    /// Print every exit as a line, after the host's work during it
+    /// Print each exit as a line, below the host's work during this exit
     Trace(ExitsTraceArguments),
 }
 
@@ -93,7 +93,7 @@ fn detail_parser() -> impl TypedValueParser<Value = FeedDetail> {
 }
 
 impl ExitsCommon {
-    /// Returns whether an option other than the mode `trace` needs single exits.
+    /// Returns whether an option needs the exits one by one. The mode `trace` always needs them.
     pub fn reports_exits(&self) -> bool {
         let names = !self.feed.is_empty() && self.feed_detail == FeedDetail::Full;
         self.timeline.is_some() || self.output.is_some() || names

@@ -15,12 +15,12 @@ pub struct ExplainArguments {
     pub recording: PathBuf,
     /// Recording of the guest's host, made meanwhile with `vmnoise exits -o`
     ///
-    /// It shows who on the host took the time that the guest lost.
+    /// This recording shows who on the host took the time that the guest lost.
     pub host: Option<PathBuf>,
     /// Rank culprits of gaps at least this long [default: all gaps]
     ///
-    /// Needs HOST. In a recording of `timerlat` it selects latencies. Without a unit, the time is
-    /// in microseconds.
+    /// Needs HOST. In a recording of `timerlat`, the threshold selects latencies. Without a unit,
+    /// the time is in microseconds.
     #[arg(short = 'T', long, value_name = "TIME", value_parser = threshold, requires = "host")]
     pub threshold: Option<u64>,
     /// Draw this many of the longest gaps or latencies (needs HOST)

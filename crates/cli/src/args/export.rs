@@ -10,8 +10,7 @@ use clap::{ArgGroup, Args};
 pub struct ExportArguments {
     /// Recordings made with `-o`
     ///
-    /// If there are two, a guest's and its host's (`vmnoise exits -o`), they are joined as by
-    /// `vmnoise explain`.
+    /// vmnoise joins a guest's recording and its host's (`vmnoise exits -o`), as `explain` does.
     #[arg(required = true)]
     pub recordings: Vec<PathBuf>,
     /// Write a timeline for ui.perfetto.dev
@@ -38,7 +37,8 @@ pub struct ExportArguments {
     pub rt_tests: Option<PathBuf>,
     /// Write an interval log of HdrHistogram, second by second
     ///
-    /// It has the lengths of gaps, latencies or exits. Takes one recording, or two that are joined.
+    /// The log has the lengths of gaps, latencies or exits. Takes one recording, or two that are
+    /// joined.
     #[arg(long, value_name = "FILE")]
     pub hlog: Option<PathBuf>,
     /// Write who took the time, as folded stacks for flame graphs

@@ -1,10 +1,10 @@
-//! Limits of `vmnoise run --fit`.
+//! Parses the limits of `vmnoise run --fit`.
 
 use vmnoise_judge::fitness::{FitnessLimit, LimitedFigure};
 
 use crate::units::{Bare, parse_time};
 
-/// Parses `noise<1%` and `max<1ms`.
+/// Parses a limit such as `noise<1%` or `max<1ms`.
 ///
 /// # Errors
 /// A sentence that says what is wrong and what is accepted.
@@ -20,7 +20,7 @@ pub fn fit_limit(text: &str) -> Result<FitnessLimit, String> {
                 .strip_suffix('%')
                 .and_then(|it| it.trim().parse().ok());
             let ppm = percent.map(|it: f64| (it * 10_000.0).round());
-            // The limit is kept in parts per million; below one, no run could be fit.
+            // The limit is kept in whole parts per million, and no run could be below a limit of 0.
             let usable = ppm.filter(|it| (1.0..=1_000_000.0).contains(it));
             let ppm = usable.ok_or_else(|| {
                 format!(

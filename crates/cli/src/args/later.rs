@@ -6,7 +6,7 @@ use std::ops::Deref;
 use clap::builder::Resettable;
 use clap::{ArgMatches, Args, Command, Error, FromArgMatches};
 
-/// Arguments that clap defines when the command is named.
+/// Arguments that clap defines only if the command line names their command.
 #[derive(Debug)]
 pub struct Later<T>(Box<T>);
 
@@ -28,7 +28,8 @@ impl<T: Args> Args for Later<T> {
     }
 }
 
-/// Defines the arguments, and keeps the descriptions that the list of commands already has.
+/// Defines the arguments, but keeps the description that the command already has in the list of
+/// commands.
 fn define<T: Args>(command: Command) -> Command {
     let about = Resettable::from(command.get_about().cloned());
     let long_about = Resettable::from(command.get_long_about().cloned());

@@ -1,5 +1,5 @@
-//! Command lines from rtla's own unit tests (tools/tracing/rtla/tests/unit of Linux), and the
-//! options that they set in vmnoise.
+//! Checks the options that command lines from rtla's own unit tests set in vmnoise. These tests are
+//! in tools/tracing/rtla/tests/unit of Linux.
 
 use clap::Parser;
 use vmnoise_events::Policy;
@@ -215,7 +215,7 @@ fn osnoise_takes_its_own() {
     }
 }
 
-/// These options parse, and are refused before anything is measured.
+/// The parser accepts these options. The command refuses them before it measures.
 #[test]
 fn what_only_the_kernels_tracer_can_do_is_answered() {
     for line in [

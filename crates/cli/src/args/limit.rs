@@ -1,4 +1,4 @@
-//! Limits, each in the unit of the limited figure.
+//! Parses limits, each in the unit of its figure.
 
 use vmnoise_judge::compare::Unit;
 

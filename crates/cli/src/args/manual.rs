@@ -13,7 +13,7 @@ pub struct ManArguments {
     pub folder: PathBuf,
 }
 
-/// `vmnoise completions`: the script with which a shell completes this command line.
+/// `vmnoise completions`: the script that lets a shell complete this command line.
 #[derive(Debug, Args)]
 pub struct CompletionsArguments {
     /// Shell that reads the script

@@ -1,4 +1,4 @@
-//! The command line: one definition feeds parsing, help and errors.
+//! Definition of the command line, from which clap makes the parser, the help and the errors.
 
 mod audit;
 pub mod budget;
@@ -138,14 +138,14 @@ pub enum Command {
     Doctor(Later<DoctorArguments>),
     /// Write the manual, one page for each command
     Man(Later<ManArguments>),
-    /// Print the script with which a shell completes commands, options and values
+    /// Print the script that lets a shell complete commands, options and values
     Completions(Later<CompletionsArguments>),
     /// Command line of a link named `cyclictest`; vmnoise itself has no such subcommand
     #[command(skip)]
     Cyclictest(Box<CyclictestArguments>),
 }
 
-/// `vmnoise doctor`: tries every probe and its fallback chain.
+/// `vmnoise doctor`: tries every probe and its fallbacks.
 #[derive(Debug, Args)]
 pub struct DoctorArguments {
     /// Print the result in this format
@@ -153,7 +153,7 @@ pub struct DoctorArguments {
     pub format: Format,
 }
 
-/// Answer to rtla's third tool.
+/// Error for `rtla hwnoise`, which vmnoise does not provide.
 const NO_HWNOISE: &str = "hwnoise: this tool needs interrupts off, which user space cannot do; the column HW of `rtla osnoise` counts gaps without any interrupt, NMI, softirq or thread, and `rtla osnoise trace` lists them";
 
 /// Parses a command line, whose first word is the program's name, in the syntax of the program

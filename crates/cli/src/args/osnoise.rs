@@ -13,7 +13,7 @@ use crate::frame;
 use crate::output::format::Format;
 use crate::output::osnoise_hist::NoiseBuckets;
 
-/// File of the saved trace, as in rtla.
+/// Default name of the file with the saved trace, as in rtla.
 pub const TRACE_FILE: &str = "osnoise_trace.txt";
 
 /// `vmnoise osnoise [top|hist|trace]`.
@@ -37,7 +37,7 @@ pub enum OsnoiseMode {
     Trace(OsnoiseTraceArguments),
 }
 
-/// Options that `rtla osnoise` and `vmnoise osnoise` share, by the same letters.
+/// Options of all modes of `vmnoise osnoise`. Options of `rtla osnoise` keep their letters.
 #[derive(Debug, Args)]
 pub struct OsnoiseCommon {
     #[command(flatten)]
@@ -92,7 +92,7 @@ pub struct OsnoiseCommon {
 }
 
 impl OsnoiseCommon {
-    /// Returns whether the last trace lines may be needed, at a limit or at the end.
+    /// Returns whether the run must keep its last trace lines, for a limit or for its end.
     pub fn keeps_trace(&self) -> bool {
         self.stop.or(self.auto).or(self.stop_total).is_some() || self.shared.ends_with_trace()
     }

@@ -1,12 +1,13 @@
-//! Scheduling policies, as they are typed, in rtla's letters.
+//! Parses scheduling policies, with rtla's letters.
 
 use vmnoise_events::Policy;
 
 use crate::units::{Bare, parse_time};
 
-/// The shortest budget the kernel accepts (kernel/sched/deadline.c, DL_SCALE).
+/// Shortest runtime that the kernel accepts for SCHED_DEADLINE (kernel/sched/deadline.c, DL_SCALE).
 const MIN_BUDGET_NS: u64 = 1_024;
-/// The kernel's own limits of a deadline period (sched_deadline_period_{min,max}_us).
+/// The kernel's default limits for the period of SCHED_DEADLINE
+/// (sched_deadline_period_{min,max}_us).
 const DEADLINE_PERIODS_NS: std::ops::RangeInclusive<u64> = 100_000..=4_194_304_000;
 
 /// Parses `o:NICE`, `f:PRIORITY`, `r:PRIORITY` or `d:RUNTIME:PERIOD`.
@@ -20,7 +21,7 @@ pub fn parse(text: &str) -> Result<Policy, String> {
         )
     };
     let (letter, rest) = text.split_once(':').ok_or_else(usage)?;
-    // rtla takes capitals too.
+    // rtla accepts capital letters, too.
     let letter = letter.to_ascii_lowercase();
     if letter == "d" {
         let (runtime, period) = rest.split_once(':').ok_or_else(usage)?;

@@ -1,13 +1,13 @@
-//! Check of typed exit reasons against the reasons that this machine's KVM can report.
+//! Checks typed exit reasons against the reasons that this machine's KVM can report.
 
 use vmnoise_events::Isa;
 
-/// Number of names that are suggested instead of a wrong one.
+/// Largest number of names that an error suggests.
 const OFFERED: usize = 5;
 /// Least similarity (Jaro-Winkler) of a suggested name.
 const LIKE: f64 = 0.75;
 
-/// Refuses a name that no exit has on this machine, because the run would count nothing.
+/// Refuses a reason that no exit has on this machine, because the run would count nothing.
 ///
 /// # Errors
 /// A sentence with similar names.
@@ -17,7 +17,8 @@ pub fn check(names: &[String], kvm_module: Option<&str>) -> Result<(), String> {
         .flat_map(|isa| isa.reason_names())
         .collect();
     let is_known = |name: &String| {
-        // Results use these for reasons without a name, and for reasons beyond the table.
+        // Results use `unknown_0x…` for a reason without a name, and `others` for reasons beyond
+        // the table.
         let lower = name.to_ascii_lowercase();
         let nameless = lower.starts_with("unknown_0x") || lower == "others";
         nameless || known.iter().any(|known| known.eq_ignore_ascii_case(name))

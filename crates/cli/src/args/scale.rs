@@ -31,7 +31,7 @@ pub struct ScaleArguments {
     pub recordings: Vec<PathBuf>,
     /// Predict for these numbers of ranks: 4096, 64,4096 or 1..1000000
     ///
-    /// A range is covered in doublings.
+    /// A range means its two ends, and every power of two between them.
     #[arg(long, value_name = "RANKS", default_value = "1..1000000", value_parser = ranks)]
     pub ranks: Ranks,
     /// Set the CPU time that each rank needs per step (us if no unit)
@@ -56,7 +56,7 @@ pub struct ScaleArguments {
     pub format: Format,
 }
 
-/// How the ranks synchronize at the end of a step.
+/// Method by which the ranks synchronize at the end of a step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum CollectiveName {
     /// All ranks wait for the last one
@@ -65,7 +65,7 @@ pub enum CollectiveName {
     Allreduce,
 }
 
-/// Numbers of ranks, ascending.
+/// Numbers of ranks, in ascending order.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Ranks(pub Vec<u64>);
 

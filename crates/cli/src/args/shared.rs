@@ -1,4 +1,4 @@
-//! Options of every measurement by vmnoise's own threads, in rtla's letters.
+//! Options that `osnoise` and `timerlat` share, with rtla's letters.
 
 use std::path::PathBuf;
 
@@ -51,7 +51,7 @@ pub struct SharedArguments {
 }
 
 impl SharedArguments {
-    /// Returns the run's options, except those of its trace.
+    /// Returns the request for the run, without the options of its trace.
     pub fn run(&self) -> RunRequest {
         RunRequest {
             output: self.output.clone(),
@@ -62,7 +62,7 @@ impl SharedArguments {
         }
     }
 
-    /// Returns whether the last trace lines may be needed at the end.
+    /// Returns whether an action of `--on-end` saves the trace.
     pub fn ends_with_trace(&self) -> bool {
         let saves = |action: &Action| matches!(action, Action::Trace(_));
         self.on_end.iter().any(saves)

@@ -19,7 +19,7 @@ use crate::output::timerlat::top::TopOptions;
 use crate::run::at_stop::{AskedAtStop, StackFormat};
 use crate::units::Bare;
 
-/// File of the saved trace, as in rtla.
+/// Default name of the file with the saved trace, as in rtla.
 pub const TIMERLAT_TRACE_FILE: &str = "timerlat_trace.txt";
 
 /// `vmnoise timerlat`.
@@ -43,7 +43,7 @@ pub enum TimerlatMode {
     Trace(TimerlatTraceArguments),
 }
 
-/// Options that `rtla timerlat` and `vmnoise timerlat` share, by the same letters.
+/// Options of all modes of `vmnoise timerlat`. Options of `rtla timerlat` keep their letters.
 #[derive(Debug, Args)]
 pub struct TimerlatCommon {
     #[command(flatten)]
@@ -120,7 +120,7 @@ pub struct TimerlatCommon {
 }
 
 impl TimerlatCommon {
-    /// Returns what to print about the instant at which a limit stops the run.
+    /// Returns the details to print about the moment at which a limit stops the run.
     pub fn at_stop(&self) -> AskedAtStop {
         AskedAtStop {
             stack_from_ns: self.stack,
@@ -129,7 +129,7 @@ impl TimerlatCommon {
         }
     }
 
-    /// Returns whether the last trace lines may be needed, at a limit or at the end.
+    /// Returns whether the run must keep its last trace lines, for a limit or for its end.
     pub fn keeps_trace(&self) -> bool {
         self.irq.or(self.thread).or(self.auto).is_some() || self.shared.ends_with_trace()
     }

@@ -1,4 +1,4 @@
-//! Times that options take, with their bounds.
+//! Parses the times of options, and checks their bounds.
 
 use crate::units::{Bare, parse_time};
 

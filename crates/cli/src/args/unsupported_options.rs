@@ -5,7 +5,7 @@ use clap::Args;
 
 use crate::status::UsageError;
 
-/// Options of both tools of rtla that need ftrace.
+/// Options of `rtla osnoise` and `rtla timerlat` that need ftrace.
 #[derive(Debug, Default, Args)]
 pub struct UnsupportedOptions {
     #[arg(short, long, value_name = "SYS:EVENT", hide = true)]
@@ -52,7 +52,7 @@ impl UnsupportedOptions {
     }
 }
 
-/// Options of `rtla timerlat` that need the kernel's own tracer, or its buffer.
+/// Options of `rtla timerlat` that need the kernel's own tracer.
 #[derive(Debug, Default, Args)]
 pub struct UnsupportedTimerOptions {
     #[arg(short, long, hide = true)]
@@ -70,7 +70,7 @@ impl UnsupportedTimerOptions {
     /// A usage error that names the program that supports it, or the option to use instead.
     pub fn refuse(&self) -> Result<(), UsageError> {
         let answer = if self.kernel_threads {
-            "-k/--kernel-threads: the tasks of vmnoise cannot run in the kernel; its IRQ and Thread columns are measured there anyway; for kernel threads run `rtla timerlat -k`"
+            "-k/--kernel-threads: the tasks of vmnoise cannot run in the kernel, but vmnoise measures the columns IRQ and Thread there; for kernel threads run `rtla timerlat -k`"
         } else if self.user_load {
             "-U/--user-load: only the kernel's timerlat_fd can time your own workload; run `rtla timerlat -U`, or `vmnoise osnoise --pid` to measure the time taken from it"
         } else if self.bpf_action.is_some() {

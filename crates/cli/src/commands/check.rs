@@ -1,4 +1,4 @@
-//! `vmnoise check`: whether a recording keeps a budget.
+//! `vmnoise check`: judges whether a recording keeps a budget.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -23,7 +23,7 @@ use crate::run::files;
 use crate::say;
 use crate::status::{ExitStatus, UsageError};
 
-/// Judges the recording, prints the verdict, and writes it next to the recording.
+/// Judges the recording, prints the verdict, and writes the verdict next to the recording.
 pub fn run(arguments: &CheckArguments) -> Result<ExitStatus> {
     let path = &arguments.recording;
     progress::expect(path, 2);
@@ -84,7 +84,8 @@ fn read(
     Ok(reader.finish())
 }
 
-/// Reads a guest's recording joined with its host's. Refuses two that do not belong together.
+/// Reads a guest's recording joined with its host's. Refuses recordings that do not belong
+/// together.
 fn read_joined(
     guest: &Path,
     host: &Path,
@@ -155,8 +156,7 @@ fn budget(arguments: &CheckArguments, facts: &RunFacts) -> Result<Budget> {
     }
 }
 
-/// Writes the verdict next to the recording, so that it is found with it: run.vmn gets
-/// run.vmn.verdict.json.
+/// Writes the verdict next to the recording: the verdict of run.vmn goes to run.vmn.verdict.json.
 fn leave_beside(recording: &Path, checked: &CheckResult<'_>) -> Result<()> {
     let mut path = recording.as_os_str().to_owned();
     path.push(".verdict.json");

@@ -19,7 +19,8 @@ use crate::say;
 use crate::status::{ExitStatus, UsageError};
 use crate::units::seconds;
 
-/// Compares the recordings, prints the result, and returns whether a condition holds.
+/// Compares the recordings and prints the result. The status says whether a condition holds or is
+/// undecided.
 pub fn run(arguments: &CompareArguments) -> Result<ExitStatus> {
     let paths = [
         &arguments.recordings[..],
@@ -59,7 +60,8 @@ pub fn run(arguments: &CompareArguments) -> Result<ExitStatus> {
     report_unlike(&runs);
     let before = arguments.before.len();
     let groups = (before > 0).then(|| two_groups(&runs, before));
-    // Conditions apply to every run except the first, to a single run, or to every run of --after.
+    // Conditions apply to every run except the first, or to the only run. With groups, they apply
+    // to every run of --after.
     let judged = match (before, runs.len()) {
         (0, 1) => 0,
         (0, _) => 1,
@@ -78,7 +80,7 @@ pub fn run(arguments: &CompareArguments) -> Result<ExitStatus> {
         runs,
     };
     print(arguments.format, &compared)?;
-    // An unknown answer does not pass.
+    // A condition with an unknown answer counts as failed.
     let failed = compared
         .checks
         .iter()
@@ -115,7 +117,7 @@ fn comparisons(runs: &[ComparedRun]) -> Vec<Comparison> {
 /// Compares the first `before` runs with the rest.
 fn two_groups(runs: &[ComparedRun], before: usize) -> TwoGroups {
     let measured: Vec<&RunFigures> = runs.iter().map(|run| &run.measured).collect();
-    // Times are in RFC 3339 and UTC, so they sort as text.
+    // Start times are in RFC 3339 and UTC, so they sort as text.
     let starts = runs.iter().map(|run| run.facts.started_at.as_str());
     let starts: Vec<&str> = starts.collect();
     TwoGroups {
@@ -126,7 +128,7 @@ fn two_groups(runs: &[ComparedRun], before: usize) -> TwoGroups {
     }
 }
 
-/// Returns the kind of all recordings.
+/// Returns the kind of all recordings. Refuses recordings of different kinds.
 fn kind_of_all(looks: &[(&Path, (RunFacts, StreamSpan))]) -> Result<RecordingKind> {
     let Some(((first, (facts, _)), others)) = looks.split_first() else {
         return Err(UsageError("name a recording".into()).into());
@@ -183,7 +185,7 @@ fn checks(
     checks.collect()
 }
 
-/// Reports recordings of the same run, which suggest a mistyped name.
+/// Reports recordings of the same run, because the user may have mistyped a name.
 fn report_same(runs: &[ComparedRun]) {
     for (nth, run) in runs.iter().enumerate() {
         let its = |other: &&ComparedRun| {

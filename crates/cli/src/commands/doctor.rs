@@ -40,7 +40,8 @@ pub fn run(arguments: &DoctorArguments) -> Result<ExitStatus> {
     Ok(status)
 }
 
-/// Loads, attaches and detaches the programs of `vmnoise exits`.
+/// Loads and attaches the BPF programs of `vmnoise exits`, and returns their probe status. The
+/// programs are detached when this function returns.
 fn exits(kvm_module: Option<&str>) -> Vec<ProbeStatus> {
     if kvm_module.is_none() {
         return vec![vcpus::probe_status::no_exits(

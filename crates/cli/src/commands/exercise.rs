@@ -1,5 +1,5 @@
-//! `vmnoise microvm --exercise`: a guest that makes one exit in a loop. No noise is
-//! measured, and no BPF is needed.
+//! `vmnoise microvm --exercise`: runs a guest that makes one kind of exit in a loop. It measures no
+//! noise, and needs no BPF.
 
 use std::cell::RefCell;
 use std::time::Duration;
@@ -68,7 +68,7 @@ pub fn run(
 }
 
 /// Returns the error for actions that made no exit to KVM. PVM runs guests as user programs, so
-/// some actions never reach it.
+/// some actions never reach KVM.
 fn not_to_this_kvm(exercise: Exercise, row: &ExerciseResult) -> MachineCannot {
     let (name, cpu, count) = (exercise.name(), row.cpu, row.count);
     let exits = row.kvm.exits.unwrap_or(0);

@@ -29,7 +29,7 @@ const ROOM_TO_GROW: usize = 256;
 /// Counts exits, prints the result, and returns the status.
 pub fn run(arguments: &ExitsArguments) -> Result<ExitStatus> {
     if arguments.list {
-        // Tenants choose the names that this reads, so rights are given up first.
+        // Tenants choose the names of VMs, so rights are given up before the names are read.
         vmnoise_rights::begin(None)?;
         let search = VmSearch::here();
         rights::keep(&[AttachedWork::FindVms])?;
@@ -136,7 +136,7 @@ fn set_up(
     Ok((facts, source))
 }
 
-/// Returns which exits the kernel must report one by one.
+/// Returns the exits that the kernel must report one by one.
 fn streaming(arguments: &ExitsCommon, view: &ExitsView) -> Result<Streaming> {
     if view.wants_trace() || arguments.reports_exits() {
         return Ok(Streaming::Exits {

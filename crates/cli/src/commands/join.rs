@@ -77,7 +77,7 @@ pub enum JoinStep<'a> {
 type OnStep<'a> = &'a mut dyn FnMut(JoinStep<'_>) -> Result<()>;
 
 impl<'a> Both<'a> {
-    /// Opens both for one pass.
+    /// Opens both recordings for one pass.
     ///
     /// # Errors
     /// If one of them cannot be read, or cannot be read twice.
@@ -113,7 +113,7 @@ impl<'a> Both<'a> {
     /// Runs the second pass, in which each recording is read as far as the other allows.
     ///
     /// # Errors
-    /// Those of `on_step`.
+    /// The errors of `on_step`.
     pub fn play(&mut self, joiner: &mut Joiner, on_step: OnStep<'_>) -> Result<()> {
         while let Some(event) = self.guest.pull() {
             on_step(JoinStep::Guest(&event))?;

@@ -1,5 +1,5 @@
-//! `vmnoise man` and `vmnoise completions`. Both come from the definitions that also parse, so
-//! neither can be out of date.
+//! `vmnoise man` and `vmnoise completions`. Both use the definitions that also parse the command
+//! line, so both are always up to date.
 
 use std::io::{self, Write};
 use std::path::Path;
@@ -38,7 +38,7 @@ fn write_pages(command: Command, folder: &Path) -> io::Result<()> {
     let man = Man::new(command);
     let mut page = Vec::new();
     man.render(&mut page)?;
-    // A choice of many options is longer than a line, so a break is allowed after each.
+    // A choice of many options is longer than a line, so a line break is allowed after each option.
     let page = String::from_utf8_lossy(&page).replace(r"\fR|\fB", r"\fR|\:\fB");
     std::fs::write(folder.join(man.get_filename()), page)
 }

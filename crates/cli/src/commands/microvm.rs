@@ -69,8 +69,8 @@ pub fn run(arguments: &MicrovmArguments) -> Result<ExitStatus> {
     })
 }
 
-/// Refuses a machine on which no guest can run, before anything is loaded. Names the command that
-/// needs no guest.
+/// Refuses a machine on which no guest can run, before anything is loaded. The error names a
+/// command that needs no guest.
 fn check_kvm(options: &RunOptions) -> Result<()> {
     microvm::check().map_err(|error| {
         let instead = options.cpus.first().map_or_else(String::new, |cpu| {

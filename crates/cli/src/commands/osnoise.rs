@@ -93,7 +93,7 @@ fn run_with(
     })
 }
 
-/// `--auto` implies `--trace`, as in rtla.
+/// Returns the file for the saved trace. `--auto` implies `--trace`, as in rtla.
 fn trace_file(arguments: &OsnoiseCommon) -> Option<PathBuf> {
     let of_auto = arguments.auto.map(|_| TRACE_FILE.into());
     arguments.trace.clone().or(of_auto)

@@ -11,7 +11,7 @@ use crate::status::{MachineCannot, UsageError};
 /// whole processes, moves this process and returns `None`.
 ///
 /// # Errors
-/// If there is no such group, or if it refuses.
+/// If there is no such group, or if the kernel refuses the move.
 pub fn enter(arguments: &SharedArguments) -> Result<Option<Cgroup>> {
     let Some(name) = arguments.cgroup.as_ref().and_then(Option::as_ref) else {
         return Ok(None);
@@ -26,7 +26,7 @@ pub fn enter(arguments: &SharedArguments) -> Result<Option<Cgroup>> {
     }
     cgroup.admit_process().map_err(refused)?;
     say::say(format_args!(
-        "the control group {name} is not threaded: the tool's own threads run in it too, with the measuring ones"
+        "the control group {name} is not threaded: all threads of vmnoise run in it, not only the measuring threads"
     ));
     Ok(None)
 }

@@ -1,4 +1,4 @@
-//! One recording from begin to end: opens it, explains it, and reports how it ended.
+//! Reads one recording from beginning to end: opens it, explains it, and reports how it ended.
 
 use std::convert::Infallible;
 use std::ops::ControlFlow;
@@ -55,8 +55,8 @@ impl<'a> ReplayedRecording<'a> {
         Ok(recording)
     }
 
-    /// Reads the whole recording for the time that it measured. Faults are not reported here, but
-    /// in a later pass.
+    /// Reads the whole recording, and returns the span of time that it measured. A later pass
+    /// reports faults.
     pub fn span(&mut self) -> StreamSpan {
         let mut span = StreamSpan::default();
         self.until(|event| {
@@ -90,8 +90,8 @@ impl<'a> ReplayedRecording<'a> {
         failed.map_or(Ok(()), Err)
     }
 
-    /// Explains the recording to its end. `view` gets each event, and everything that becomes
-    /// certain.
+    /// Explains the recording to its end. `view` gets each event, and each gap, wake-up or exit as
+    /// soon as its explanation is certain.
     pub fn explain(&mut self, explaining: &mut Explaining, view: &mut dyn View) {
         self.until(|event| {
             view.event(event);
@@ -113,7 +113,7 @@ impl<'a> ReplayedRecording<'a> {
         None
     }
 
-    /// Returns how reading ended, if it has. Returns it only once.
+    /// Returns how reading ended. Returns `None` if reading has not ended, and in later calls.
     pub fn ended(&mut self) -> Option<Result<RecordingEnd, ReadError>> {
         self.ended.take()
     }
@@ -127,7 +127,7 @@ impl<'a> ReplayedRecording<'a> {
         let ending = ending.map_err(|error| name_file(error, self.path))?;
         if let Some(RecordingEnd::CutOff { .. }) = ending {
             say::say(format_args!(
-                "{}: the run that wrote this was cut off; the result covers what it had flushed",
+                "{}: the recording was cut off; the result covers the part that was written",
                 say::name_of(self.path)
             ));
         }

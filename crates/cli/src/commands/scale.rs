@@ -1,4 +1,4 @@
-//! `vmnoise scale`: predicts a program whose ranks wait for the slowest.
+//! `vmnoise scale`: predicts how noise slows a program whose ranks wait for the slowest rank.
 
 use anyhow::{Result, anyhow, bail};
 use vmnoise_predict::scale::{BspProgram, Collective, HostCpus, Prediction, has_a_step, predict};
@@ -11,7 +11,7 @@ use crate::say;
 use crate::status::{ExitStatus, UsageError};
 use crate::units::human;
 
-/// Predicts and prints.
+/// Predicts, prints the result, and returns the status.
 pub fn run(arguments: &ScaleArguments) -> Result<ExitStatus> {
     let mut recordings = records::read_all(&arguments.recordings)?;
     if arguments.co_scheduled && recordings.len() > 1 {
@@ -45,7 +45,7 @@ pub fn run(arguments: &ScaleArguments) -> Result<ExitStatus> {
     })
 }
 
-/// Predicts. Leaves out and reports runs of a data set in which no step ends.
+/// Returns the prediction. Leaves out runs of a data set in which no step ends, and reports them.
 fn predicted(
     recordings: &mut Vec<ReadRecording>,
     program: &BspProgram,

@@ -25,7 +25,7 @@ pub fn dump(arguments: &DumpArguments) -> Result<ExitStatus> {
     become_it([OsString::from("dump")].into_iter().chain(words))
 }
 
-/// Replaces this process with the program, which must be in the same folder.
+/// Replaces this process with `vmnoise-serve`, which must be in the same folder as this program.
 fn become_it(words: impl IntoIterator<Item = OsString>) -> Result<ExitStatus> {
     let here = current_exe().context("finding where this program is")?;
     let program = here.with_file_name(PROGRAM);

@@ -2,7 +2,7 @@
 
 use vmnoise_workload::spin::{ReadSteal, StealReading};
 
-/// Returns the probes' steal clock as the reader that a workload takes.
+/// Converts the probes' reader of a steal clock into the reader that a workload takes.
 pub fn reader(mut reader: vmnoise_tracer::OwnStealReader) -> ReadSteal {
     Box::new(move || {
         let (steal_ns, version) = reader.read()?;

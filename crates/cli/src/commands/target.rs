@@ -7,8 +7,8 @@ use crate::args::OsnoiseCommon;
 use crate::say;
 use crate::status::UsageError;
 
-/// Returns the threads to observe, sorted by their CPUs; `None` if no thread is named. Each CPU
-/// belongs to at most one of them.
+/// Returns the threads to observe, sorted by their CPUs; `None` if no thread is named. No two of
+/// these threads may use the same CPU.
 ///
 /// # Errors
 /// If there is no such thread, or if two of them may use the same CPU.
@@ -28,8 +28,8 @@ fn by_id(host: &Host, pid: u32) -> Result<Thread> {
     let count = host.thread_count(pid).unwrap_or(1);
     if thread.pid == pid && count > 1 {
         say::say(format_args!(
-            "process {pid} has {count} threads and only its first, {pid} itself, is \
-             observed; `ls /proc/{pid}/task` lists the ids that --pid takes"
+            "process {pid} has {count} threads, and vmnoise observes only the first ({pid}); \
+             `ls /proc/{pid}/task` lists the thread ids for --pid"
         ));
     }
     Ok(thread)

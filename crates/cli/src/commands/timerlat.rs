@@ -1,4 +1,4 @@
-//! `vmnoise timerlat`: how late a periodic task on each CPU wakes up, and who made it so.
+//! `vmnoise timerlat`: measures how late a periodic task on each CPU wakes up, and finds the cause.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -28,7 +28,7 @@ use crate::run::{FOREVER_NS, FrameStart, LocalMachine, RunRequest, View, run_mea
 use crate::say;
 use crate::status::{ExitStatus, MachineCannot, UsageError};
 
-/// Number of wake-ups with the largest latency that are listed.
+/// Number of wake-ups that are listed, largest latency first.
 const WORST: usize = 10;
 /// Time between two tables.
 const SHOWN_EACH_NS: u64 = 1_000_000_000;
@@ -68,7 +68,7 @@ pub fn run(arguments: &TimerlatArguments) -> Result<ExitStatus> {
     }
 }
 
-/// Measures as cyclictest does. A latency that ends the run is no failure there, unlike in [`run`].
+/// Measures as cyclictest does. Unlike in [`run`], the status is 0 if a latency ends the run.
 pub fn run_as_cyclictest(arguments: &CyclictestArguments) -> Result<ExitStatus> {
     let asked = TopOptions {
         cyclictest: Some(arguments.words),
@@ -98,7 +98,7 @@ fn run_top(arguments: &TimerlatTopArguments, asked: TopOptions) -> Result<ExitSt
     run_with(&arguments.common, stops, &claimed, &mut top, frame)
 }
 
-/// Claims the files that are written after the run.
+/// Claims the files that the command writes after the run.
 fn claim(exports: &Exports, common: &TimerlatCommon) -> Result<ResultFiles> {
     let files = [
         ("histogram", &exports.histfile),

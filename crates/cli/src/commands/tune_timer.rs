@@ -1,6 +1,6 @@
 //! `vmnoise tune-timer`: measures how late the timers of a guest are, for each halt polling
-//! setting. `vmnoise microvm --timer` measures only the present setting. Only the limits of
-//! vmnoise's own VMs are set, and no BPF is needed.
+//! setting. `vmnoise microvm --timer` measures only the present setting. vmnoise sets only the
+//! limits of its own VMs, and needs no BPF.
 
 use std::cell::RefCell;
 use std::time::Duration;
@@ -19,13 +19,14 @@ use crate::run::{LocalMachine, machine};
 use crate::status::{ExitStatus, MachineCannot, UsageError};
 use crate::units::to_tsc;
 
-/// Limits of halt polling that are tried in addition to the present one, in ns: no polling, the
-/// first step of KVM's own growth, a long round trip, and the default on x86.
+/// Limits of halt polling to try in addition to the present limit, in ns. They are: no polling, the
+/// first step when KVM grows its polling, a long round trip, and the default on x86.
 const LIMITS_NS: [u32; 4] = [0, 10_000, 50_000, 200_000];
 /// Longest turn. Turns are short, so that changes of the machine affect all settings alike.
 const LONGEST_TURN_NS: u64 = 1_000_000_000;
-/// Least number of turns of a setting, and of timers of a turn.
+/// Least number of turns of a setting.
 const FEWEST_TURNS: u64 = 10;
+/// Least number of timers in a turn.
 const FEWEST_TIMERS: u64 = 10;
 
 /// Measures, prints the result, and returns whether a setting keeps the goal.
@@ -49,7 +50,7 @@ pub fn run(arguments: &TuneTimerArguments) -> Result<ExitStatus> {
 /// Returns the only CPU of a list.
 ///
 /// # Errors
-/// If the list has more.
+/// If the list does not have exactly one CPU.
 pub fn one_cpu(cpus: &[u32]) -> Result<u32> {
     match cpus {
         [cpu] => Ok(*cpu),
@@ -121,8 +122,8 @@ pub fn measure(
     })
 }
 
-/// Returns the present setting, then the others in ascending order. The last one polls through
-/// every halt.
+/// Returns the present setting. If `others`, the other settings follow in ascending order, and the
+/// last of them polls through every halt.
 fn settings(present: &Present, others: bool, interval_ns: u64) -> Vec<Option<u32>> {
     let whole_halt = u32::try_from(2 * interval_ns).unwrap_or(u32::MAX);
     let limits = LIMITS_NS.into_iter().chain([whole_halt]);
@@ -210,7 +211,7 @@ mod tests {
             let plan = Plan::of(&asked, settings).unwrap();
             assert!(u64::from(plan.rounds) >= FEWEST_TURNS && plan.turn_ns <= LONGEST_TURN_NS);
             let whole_ns = u64::from(plan.rounds) * settings * plan.turn_ns;
-            // Divided twice, and rounded down each time.
+            // The time is divided twice, and rounded down each time.
             let least_ns = duration_ns - settings - u64::from(plan.rounds) * settings;
             assert!((least_ns..=duration_ns).contains(&whole_ns), "{whole_ns}");
         }

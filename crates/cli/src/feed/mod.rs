@@ -1,5 +1,5 @@
-//! Both ends of the feed, over which a host reports to its guests the time that it took from them
-//! (docs/feed.md).
+//! Both ends of the feed, over which a host reports to its guests the time that the host took from
+//! them (docs/feed.md).
 
 pub mod receiver;
 pub mod sender;

@@ -102,7 +102,7 @@ pub fn later() -> Snapshot {
     snapshot(5)
 }
 
-/// Returns the screen of 80x24 after these snapshots and keys.
+/// Returns the text of an 80x24 screen after these snapshots and keys.
 pub fn screen(words: FrameWords, snapshots: Vec<Snapshot>, keys: &[Key]) -> String {
     let mut model = Model::of(&words, 1_000_000_000);
     let length = snapshots.last().map(|last| last.elapsed);

@@ -1,8 +1,8 @@
 //! Decoder for the keys that a terminal sends.
 //!
-//! The terminal is read without waiting, because the same thread drains the rings. The reader of a
-//! library may wait for the rest of a key that was cut off, and may loop forever on a terminal that
-//! is gone.
+//! The terminal is read without waiting, because the same thread drains the ring buffers. A
+//! library's reader may wait for the rest of an incomplete key, and may loop forever after the
+//! terminal is gone.
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
@@ -63,7 +63,7 @@ pub fn pressed() -> Result<Vec<Key>, TerminalGone> {
     }
 }
 
-/// Decodes these bytes, and skips everything that is no known key.
+/// Decodes these bytes, and skips unknown keys and invalid bytes.
 pub fn decode(bytes: &[u8]) -> Vec<Key> {
     let text = String::from_utf8_lossy(bytes);
     let mut rest = text.as_ref();
@@ -91,14 +91,15 @@ fn plain(letter: char) -> Option<Key> {
     }
 }
 
-/// Decodes the text after an escape: the rest of a sequence (`[` or `O`, parameters, a last
-/// letter), or nothing. Returns the key, and the length with the escape.
+/// Decodes the text after an escape character. A sequence has `[` or `O`, parameters and a last
+/// character. Without a sequence, the key is Escape. Returns the key, and the length with the
+/// escape character.
 fn after_escape(behind: &str) -> (Option<Key>, usize) {
     let Some(sequence) = behind.strip_prefix(['[', 'O']) else {
         return (Some(Key::Escape), 1);
     };
     let Some(last) = sequence.find(|c: char| ('@'..='~').contains(&c)) else {
-        // The sequence is cut off, or it is no sequence.
+        // The sequence is incomplete or invalid.
         return (None, 1 + behind.len());
     };
     let key = match &sequence[..=last] {

@@ -13,7 +13,8 @@ use crate::units::{human, seconds};
 /// Number of intervals in the list.
 const LISTED: usize = 64;
 
-/// Rank by length; of two equal lengths, the earlier one ranks higher.
+/// Rank of an interval by its length. Of two intervals with equal length, the earlier interval
+/// ranks higher.
 type Rank = (u64, Reverse<(u64, u32)>);
 
 /// Longest intervals so far.
@@ -67,7 +68,7 @@ pub fn gap(of: &NamedInterval) -> FrameGap {
     )
 }
 
-/// Returns the length and place of an interval.
+/// Returns the length, CPU and time of an interval, as text.
 pub fn title(of: &NamedInterval) -> String {
     let lost = match of.lost_activities() {
         0 => String::new(),
@@ -77,7 +78,7 @@ pub fn title(of: &NamedInterval) -> String {
     format!("{}, CPU {} at {at}{lost}", human(of.dur_ns), of.cpu)
 }
 
-/// Returns the largest part, in words.
+/// Returns the largest part, as text.
 pub fn most(of: &NamedInterval) -> String {
     let largest = match of.detail {
         Detail::Gap(_) => of.parts.first(),

@@ -1,9 +1,9 @@
-//! Effect of each key: `press` returns the model that follows.
+//! Effects of keys: `press` returns the model after a key.
 
 use super::input::Key;
 use super::model::{Model, OpenBudget, Pane};
 
-/// Lines of a page.
+/// Number of lines that a page key moves.
 const PAGE: isize = 10;
 
 /// Keys and their effects, as shown by `?`.
@@ -45,7 +45,7 @@ pub fn press(mut model: Model, key: Key) -> Model {
         Key::Letter('?') => model.help = !model.help,
         Key::Letter(' ') => model.freeze_or_go_on(),
         Key::Escape => close(&mut model),
-        // While the keys are explained, they change nothing else.
+        // While the help is shown, all other keys have no effect.
         _ if model.help => {}
         Key::Up => model.go(-1),
         Key::Down => model.go(1),
@@ -91,7 +91,7 @@ fn type_filter(mut model: Model, key: Key) -> Model {
     model
 }
 
-/// Closes the topmost of help, budget and filter.
+/// Closes the help, or else the open budget, or else clears the filter.
 fn close(model: &mut Model) {
     if model.help {
         model.help = false;

@@ -1,4 +1,4 @@
-//! State of a list in the frame: which lines it shows, in which order, and which one is chosen.
+//! State of a list in the frame: the lines that it shows, their order, and the chosen line.
 
 use super::snapshot::FrameRow;
 
@@ -7,7 +7,7 @@ use super::snapshot::FrameRow;
 pub struct List {
     /// Column for sorting; `None` keeps the given order.
     pub sorted_by: Option<usize>,
-    /// Text that a line must contain, in upper or lower case.
+    /// Text that a line must contain. Upper and lower case are equal.
     pub filter: String,
     /// Key of the chosen line; `None` is the first line.
     pub chosen: Option<u64>,
@@ -36,7 +36,7 @@ impl List {
         shown
     }
 
-    /// Returns the position of the chosen line among those shown.
+    /// Returns the position of the chosen line among the lines that are shown.
     pub fn place(&self, rows: &[&FrameRow]) -> Option<usize> {
         let shown = self.shown(rows);
         let chosen = shown.iter().position(|i| Some(rows[*i].key) == self.chosen);

@@ -1,4 +1,4 @@
-//! Frame at work: takes snapshots and keys, and redraws after a change.
+//! The running frame: takes snapshots and keys, and redraws after a change.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -33,7 +33,8 @@ struct Live<S> {
     is_lost: bool,
 }
 
-/// Takes the terminal for a run that begins; prints the reason and returns `None` if it refuses.
+/// Takes over the terminal at the start of a run. If the terminal refuses, prints the reason and
+/// returns `None`.
 pub fn begin<S: FrameSource + Default + 'static>(facts: &RunFacts) -> Option<Box<dyn View>> {
     let screen = Screen::take().inspect_err(|error| {
         say::say(format_args!(
@@ -74,7 +75,7 @@ impl<S: FrameSource> View for Live<S> {
         self.show(snapshot);
     }
 
-    /// Reads keys and draws; waits for neither.
+    /// Reads keys and draws, without waiting.
     fn turn(&mut self) {
         if self.is_lost || self.screen.hung_up() {
             self.is_lost = true;
@@ -158,7 +159,8 @@ impl Drop for Notices {
         if self.earlier > 0 {
             say::say(format_args!("{} earlier notices, then:", self.earlier));
         }
-        // Output of the user's commands is among the notices.
+        // Notices may contain output of the user's commands, and `say` makes its control characters
+        // visible.
         self.latest.iter().for_each(say::say);
     }
 }

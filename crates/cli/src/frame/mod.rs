@@ -1,8 +1,8 @@
-//! Live view of every `top`: a frame that fills the terminal, with one set of keys.
+//! Live view of every `top` mode: a frame that fills the terminal. All frames use the same keys.
 //!
-//! Each command implements a [`FrameSource`]; everything else is common. The thread that drains events
-//! also reads the keys and draws the frame, between two drains. Another thread writes the output to
-//! the terminal.
+//! Each command implements a [`FrameSource`]; everything else is common. The thread that drains
+//! events also reads the keys and draws the frame, between two drains. Another thread writes the
+//! output to the terminal.
 
 mod draw;
 #[cfg(test)]
@@ -36,7 +36,8 @@ pub use wakeups::WakeupsView;
 
 use snapshot::{FrameWords, Snapshot};
 
-/// Returns a frame of this source, if `is_shown` and the terminal can show one.
+/// Returns a function that starts a frame of this source, if `is_shown` and the terminal can show a
+/// frame.
 pub fn of<S: FrameSource + Default + 'static>(is_shown: bool) -> Option<FrameStart> {
     (is_shown && term_caps::can_show()).then_some(live::begin::<S>)
 }
@@ -47,11 +48,11 @@ pub trait FrameSource {
     fn words(&self, facts: &RunFacts) -> FrameWords;
     /// Takes an explained gap or wake-up.
     fn interval(&mut self, _interval: &Interval) {}
-    /// Returns the display after a period of gaps or wake-ups.
+    /// Returns the data to show after a period of gaps or wake-ups.
     fn period(&mut self, _period: &Period<'_>) -> Snapshot {
         Snapshot::default()
     }
-    /// Returns the display after a period of exits.
+    /// Returns the data to show after a period of exits.
     fn exits_so_far(&mut self, _measured: Duration, _exits: &ExitExplainer) -> Snapshot {
         Snapshot::default()
     }

@@ -1,4 +1,5 @@
-//! State of the frame: its data and the effects of keys, independent of the terminal.
+//! State of the frame, independent of the terminal: its data, and the choices that the user made by
+//! keys.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -40,11 +41,11 @@ pub struct Model {
     pub rows: List,
     /// State of the lower list.
     pub gaps: List,
-    /// Numbers of columns of the two lists.
+    /// Number of columns of each list.
     columns: [usize; 2],
     /// Whether letters go to the filter of the active list.
     pub typing: bool,
-    /// Whether the keys are being explained.
+    /// Whether the screen shows the help about keys.
     pub help: bool,
     /// Budget that fills the screen.
     pub opened: Option<OpenBudget>,
@@ -68,7 +69,7 @@ impl Model {
         }
     }
 
-    /// Takes the snapshot of a period.
+    /// Adds the snapshot of a period.
     pub fn take(&mut self, snapshot: Snapshot) {
         for (key, level) in &snapshot.levels {
             let curve = self.curves.entry(*key).or_default();
@@ -106,7 +107,7 @@ impl Model {
         }
     }
 
-    /// Sorts that list by its next column.
+    /// Sorts the list that receives the keys by its next column.
     pub fn sort(&mut self) {
         let columns = self.columns[self.pane as usize];
         self.list().sort_by_next(columns);
@@ -124,7 +125,7 @@ impl Model {
         Some(&rows[self.rows.index(&Vec::from_iter(rows))?])
     }
 
-    /// Scrolls the open budget, or else moves in the list that receives the keys.
+    /// Scrolls the open budget. If no budget is open, moves in the list that receives the keys.
     pub fn go(&mut self, by: isize) {
         if let Some(OpenBudget { gap, above }) = &mut self.opened {
             let last = gap.parts.len().saturating_sub(1);

@@ -33,7 +33,7 @@ fn columns<'a>() -> Columns<'static, Line<'a>> {
         .words("largest shares", |it| largest(it.line).into())
 }
 
-/// Noise so far.
+/// Gaps of a run so far.
 #[derive(Debug, Default)]
 pub struct NoiseView {
     longest: LongestIntervals,
@@ -113,7 +113,7 @@ mod tests {
     use super::*;
     use crate::fixtures;
 
-    /// Returns two gaps; the second is longer and contains an interrupt.
+    /// Returns the events of two gaps. The second gap is longer, and contains an interrupt.
     fn events() -> Vec<Event> {
         let anchor = |at| {
             Event::Anchor(Anchor {
@@ -183,7 +183,7 @@ mod tests {
             "{}",
             snapshot.headline
         );
-        // No tally gave the run time of the thread.
+        // No tally event has set the runtime, so the percentage is unknown.
         let cells: Vec<&str> = snapshot.rows[0]
             .cells
             .iter()

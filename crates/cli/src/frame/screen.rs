@@ -1,6 +1,6 @@
-//! Terminal while the frame owns it: in raw mode, on the alternate screen. It is restored however
-//! the run ends. Output waits in memory if the terminal is slow, so that the thread that drains
-//! events never waits for it.
+//! The terminal while the frame owns it: in raw mode, on the alternate screen. It is restored at
+//! the end of the run, and after a panic. If the terminal is slow, output waits in memory, so the
+//! thread that drains events never waits for the terminal.
 
 use std::io::{ErrorKind, Write};
 use std::mem::ManuallyDrop;
@@ -27,11 +27,11 @@ use crate::write_behind::WriteBehind;
 static TAKEN: Mutex<Option<WriteBehind>> = Mutex::new(None);
 static HOOK: Once = Once::new();
 
-/// Terminal that the frame owns until this is dropped.
+/// Terminal that the frame owns until this value is dropped.
 #[derive(Debug)]
 pub struct Screen {
-    /// Never dropped: with the terminal gone, its destructor would report an error on stderr, which
-    /// is gone too, and panic before the recording is complete.
+    /// Never dropped. If the terminal is gone, the destructor reports an error on stderr. If stderr
+    /// is gone, too, the destructor panics before the recording is complete.
     terminal: ManuallyDrop<Terminal<WriteOnly<Taken>>>,
     signals: Signals,
     size: Option<Size>,
@@ -45,7 +45,7 @@ struct Signals {
 }
 
 impl Screen {
-    /// Takes the terminal.
+    /// Takes over the terminal.
     ///
     /// # Errors
     /// If the terminal refuses.
@@ -97,7 +97,7 @@ impl Screen {
         Ok(out.is_idle())
     }
 
-    /// Ends the reading of keys, so that Ctrl-C is a signal again; does not wait.
+    /// Leaves raw mode, so that Ctrl-C is a signal again. Does not wait.
     pub fn leave_keys(&self) {
         // The terminal may be gone.
         let _ = disable_raw_mode();
@@ -108,8 +108,8 @@ impl Screen {
         self.signals.hang_up.load(Ordering::Relaxed)
     }
 
-    /// Stops this process if the user asked for it, and takes the terminal again afterwards.
-    /// Returns whether everything must be redrawn.
+    /// Stops this process after SIGTSTP, and takes over the terminal again when the process
+    /// continues. Returns whether everything must be redrawn.
     ///
     /// # Errors
     /// If the terminal refuses.
@@ -119,8 +119,8 @@ impl Screen {
             self.stopped()?;
             return Ok(true);
         }
-        // The process was stopped by SIGSTOP, which nobody can catch; other programs had the
-        // terminal.
+        // SIGSTOP, which no process can catch, had stopped this process. Meanwhile, other programs
+        // used the terminal.
         if self.signals.go_on.swap(false, Ordering::Relaxed) {
             disable_raw_mode()?;
             execute!(Taken, LeaveAlternateScreen)?;
@@ -141,7 +141,7 @@ impl Screen {
         self.stopped()
     }
 
-    /// Waits stopped until SIGCONT, and takes the terminal again.
+    /// Stops this process until SIGCONT, and takes over the terminal again.
     fn stopped(&mut self) -> std::io::Result<()> {
         emulate_default_handler(SIGTSTP)?;
         for flag in [&self.signals.stop, &self.signals.go_on] {
@@ -202,7 +202,8 @@ fn taken() -> MutexGuard<'static, Option<WriteBehind>> {
     TAKEN.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Restores the terminal, at most once, and waits until it has taken all output.
+/// Restores the terminal if the frame still owns it, and waits until the terminal has taken all
+/// output.
 ///
 /// # Errors
 /// If the terminal is gone, or if it takes no output and Ctrl-C ended the wait.

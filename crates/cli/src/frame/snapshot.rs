@@ -63,7 +63,7 @@ pub struct FrameRow {
     pub key: u64,
     /// Cells, one for each column.
     pub cells: Vec<FrameCell>,
-    /// Further texts, besides the cells, in which a filter searches.
+    /// Texts that a filter searches in addition to the cells.
     pub found_by: Vec<String>,
 }
 
@@ -139,7 +139,7 @@ pub struct Snapshot {
     pub headline: String,
     /// Rows, one for each CPU or for each vCPU and reason.
     pub rows: Vec<FrameRow>,
-    /// Next point of each row's curve, by the row's key; unknown ones are left out.
+    /// Next point of each row's curve, by the row's key. Unknown points are left out.
     pub levels: Vec<(u64, f64)>,
     /// Longest gaps so far, longest first.
     pub gaps: Vec<FrameGap>,

@@ -1,5 +1,5 @@
-//! Check whether a live view may fill the terminal: a user must sit at a terminal that can show a
-//! frame. Otherwise the command prints as usual.
+//! Checks whether a live view may fill the terminal: the terminal must be interactive and able to
+//! show a frame. If not, the command prints as usual.
 
 use std::io::IsTerminal;
 

@@ -1,4 +1,4 @@
-//! Styles that the terminal supports: letters beyond ASCII, and colours.
+//! Styles that the terminal supports: characters beyond ASCII, and colours.
 
 use ratatui::style::{Color, Modifier, Style};
 use ratatui::symbols::bar;
@@ -32,7 +32,7 @@ impl TermStyle {
         let locale = ["LC_ALL", "LC_CTYPE", "LANG"].into_iter().find_map(set);
         let locale = locale.unwrap_or_default().to_lowercase();
         let term = set("TERM").unwrap_or_default();
-        // The font of the kernel's own console has no eighths of a block.
+        // The font of the kernel's console lacks the block characters that a curve needs.
         let has_letters = (locale.contains("utf-8") || locale.contains("utf8")) && term != "linux";
         let one_colour = term.contains("mono") || term.ends_with("-m") || term.starts_with("vt");
         TermStyle {
@@ -49,7 +49,7 @@ impl TermStyle {
         }
     }
 
-    /// Returns a foreign name as this terminal can show it.
+    /// Returns the text with a `?` for each character that this terminal cannot show.
     pub fn text(self, text: &str) -> String {
         let shown = |c: char| if self.ascii && !c.is_ascii() { '?' } else { c };
         text.chars().map(shown).collect()

@@ -25,7 +25,7 @@ fn words() -> FrameWords {
     }
 }
 
-/// Exits so far.
+/// Exits of a run so far.
 #[derive(Debug, Default)]
 pub struct VcpusView {
     measured: Duration,
@@ -120,7 +120,7 @@ impl VcpusView {
     }
 }
 
-/// Returns the line of the vCPU, then those of its exit reasons.
+/// Returns the line of the vCPU, then the lines of its exit reasons.
 fn lines<'a>(vm: &'a VmExits, vcpu: &'a VcpuExits) -> Vec<Line<'a>> {
     let all = Line {
         vcpu: name(vm, vcpu),

@@ -1,4 +1,4 @@
-//! Frame of `timerlat`: the latency of each CPU, and the latest wake-ups by phase.
+//! Frame of `timerlat`: the latency of each CPU, and the wake-ups with the longest latencies.
 
 use std::collections::BTreeMap;
 
@@ -33,7 +33,7 @@ fn words() -> FrameWords {
     }
 }
 
-/// Wake-ups so far.
+/// Wake-ups of a run so far.
 #[derive(Debug, Default)]
 pub struct WakeupsView {
     columns: CpuColumns,
@@ -105,7 +105,7 @@ mod tests {
         explainer
     }
 
-    /// Returns a wake-up of 60 us; for 40 us of it another task ran on.
+    /// Returns a wake-up with a latency of 60 us. Another task ran for 40 us of this time.
     fn late() -> Interval {
         let part = |phase, share, source, ns| Part {
             phase: Some(phase),

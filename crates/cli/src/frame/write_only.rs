@@ -1,10 +1,9 @@
-//! Terminal that is only written to and never asked for its cursor's position. Output is buffered
-//! until it is flushed.
+//! Terminal backend that only writes, and never asks the terminal for its cursor's position. Output
+//! waits in a buffer until a flush.
 //!
-//! The library asks for the position each time it clears the screen, which it does after each
-//! resize, and waits up to two seconds for the answer. Meanwhile nothing drains the rings, and keys
-//! get lost. Some terminals never answer. The frame hides the cursor, so its position does not
-//! matter.
+//! After each resize, the library clears the screen, asks for the position, and waits up to two
+//! seconds for the answer. During this wait, no code drains the ring buffers, and keys get lost.
+//! Some terminals never answer. The frame hides the cursor, so the position does not matter.
 
 use std::io::{BufWriter, Result, Write};
 
@@ -12,15 +11,15 @@ use ratatui::backend::{Backend, ClearType, CrosstermBackend, WindowSize};
 use ratatui::buffer::Cell;
 use ratatui::layout::{Position, Size};
 
-/// Buffer size that holds a full redraw of a large terminal in all colours, in bytes.
+/// Size of the buffer in bytes. It holds a full redraw of a large terminal in all colours.
 const PICTURE: usize = 256 << 10;
 
-/// Terminal behind the buffer.
+/// Backend that writes to the terminal through a buffer.
 #[derive(Debug)]
 pub struct WriteOnly<W: Write>(CrosstermBackend<BufWriter<W>>);
 
 impl<W: Write> WriteOnly<W> {
-    /// Creates a terminal that writes to `out`.
+    /// Creates a backend that writes to `out`.
     pub fn new(out: W) -> WriteOnly<W> {
         WriteOnly(CrosstermBackend::new(BufWriter::with_capacity(
             PICTURE, out,

@@ -1,4 +1,4 @@
-//! Last lines of each result: its probes, and its limitations.
+//! Last lines of each result: the status of its probes, and its limitations.
 
 use vmnoise_events::coverage::{Coverage, Question};
 use vmnoise_events::{MeasuringCommand, ProbeStatus, RunFacts, Share};
@@ -9,10 +9,11 @@ use super::from_feed;
 use crate::run::cpus::probe_status;
 use crate::units::human;
 
-/// Heading of these lines.
+/// Heading of the lines about probes and limitations.
 pub const HEADING: &str = "What this result rests on";
 
-/// Returns the first line of a result without BPF, which names no culprit; empty with BPF.
+/// Returns a line that says why a result without BPF names no culprits, and what to do; empty with
+/// BPF.
 pub fn no_names(facts: &RunFacts) -> String {
     if !facts.witnesses.see_nothing() {
         return String::new();
@@ -23,18 +24,18 @@ pub fn no_names(facts: &RunFacts) -> String {
     format!("No names without BPF: {remedy}\n")
 }
 
-/// Renders the heading, and the lines about probes, losses, clock bound, own cost and unexplained
+/// Renders the heading, then the lines about probes, losses, clock bound, own cost and unexplained
 /// time.
 pub fn render(facts: &RunFacts, summary: &Summary) -> String {
     format!("{HEADING}\n{}", lines(facts, summary))
 }
 
-/// Returns the lines without the heading.
+/// Returns the same lines as [`render`], without the heading.
 pub fn lines(facts: &RunFacts, summary: &Summary) -> String {
     probes(&summary.probe_statuses) + &without_probes(facts, summary)
 }
 
-/// Returns the limitations of the result, without its probes.
+/// Returns the limitations of the result, without the status of its probes.
 pub fn without_probes(facts: &RunFacts, summary: &Summary) -> String {
     let mut text = String::new();
     if facts.shares_cpu {
@@ -58,7 +59,7 @@ pub fn without_probes(facts: &RunFacts, summary: &Summary) -> String {
         );
     }
     text += &exit_check(facts, summary);
-    // For a guest, only its host can judge the exits.
+    // For other workloads, a join prints this line among the host's lines.
     if facts.workload == MeasuringCommand::Microvm {
         let unbounded_ns = summary.cpus.iter().filter_map(|cpu| cpu.unbounded_kvm_ns);
         text += &unbounded_kvm(unbounded_ns.fold(0, u64::saturating_add));
@@ -70,7 +71,7 @@ pub fn without_probes(facts: &RunFacts, summary: &Summary) -> String {
     }
     text += &steal_outside_gaps(facts, summary);
     let noise = match facts.workload {
-        // One clock stamps both the wake-ups and the kernel's work.
+        // Wake-ups and the kernel's work have timestamps of one clock, so there is no clock error.
         MeasuringCommand::Timerlat => "latency",
         _ => {
             text += &format!(" clock bound: {}\n", time(summary.clock_bound_ns));
@@ -92,13 +93,13 @@ pub fn without_probes(facts: &RunFacts, summary: &Summary) -> String {
     text
 }
 
-/// Returns the blind spots of the recording, with remedies.
+/// Returns a line for each blind spot of the recording, with its remedy.
 pub fn not_seen(coverage: &Coverage) -> String {
     let spots = coverage.blind_spots(Question::Anything).into_iter();
     spots.map(|spot| format!(" not seen: {spot}\n")).collect()
 }
 
-/// Returns a line about expiries while the run was stopped; empty if there were none.
+/// Returns a line about timer expiries while the run was stopped or held; empty if there were none.
 fn expiries_meanwhile(summary: &Summary) -> String {
     let wakeups = summary.wakeups.iter().flat_map(|wakeups| &wakeups.cpus);
     match wakeups.map(|cpu| cpu.not_measured).sum::<u64>() {
@@ -107,7 +108,7 @@ fn expiries_meanwhile(summary: &Summary) -> String {
     }
 }
 
-/// Returns the status of each probe, with its limitation.
+/// Returns a line for each probe, with its status and its limitation.
 pub fn probes(probe_statuses: &[ProbeStatus]) -> String {
     let mut text = String::new();
     for probe_status in probe_statuses {
@@ -120,8 +121,8 @@ pub fn probes(probe_statuses: &[ProbeStatus]) -> String {
     text
 }
 
-/// Returns a line about `kvm` time without a bound, which could hide unexplained time; empty if
-/// there is none.
+/// Returns a line about `kvm` time without an upper bound, which may hide unexplained time. The
+/// line is empty if `ns` is 0.
 pub fn unbounded_kvm(ns: u64) -> String {
     match ns {
         0 => String::new(),
@@ -132,7 +133,8 @@ pub fn unbounded_kvm(ns: u64) -> String {
     }
 }
 
-/// Compares the exits seen with KVM's own count, which is independent.
+/// Returns a line for each CPU that compares the traced exits with KVM's own count. The two counts
+/// are independent.
 fn exit_check(facts: &RunFacts, summary: &Summary) -> String {
     let mut text = String::new();
     for cpu in summary.cpus.iter().filter(|_| facts.witnesses.kvm_exit) {
@@ -149,7 +151,8 @@ fn exit_check(facts: &RunFacts, summary: &Summary) -> String {
     text
 }
 
-/// Returns the steal time while an observed thread ran: it is in no gap, and only its sum is known.
+/// Returns a line for each CPU of an observed thread: its steal time, and the part of this time in
+/// gaps. The rest of the steal time passed while the thread ran, and only its sum is known.
 fn steal_outside_gaps(facts: &RunFacts, summary: &Summary) -> String {
     let mut text = String::new();
     for cpu in summary
@@ -170,7 +173,8 @@ fn steal_outside_gaps(facts: &RunFacts, summary: &Summary) -> String {
     text
 }
 
-/// Returns a line about events that came too late to explain anything; empty if there were none.
+/// Returns a line about events that came after their time had been explained; empty if there were
+/// none.
 pub fn late(events: u64) -> String {
     match events {
         0 => String::new(),
@@ -180,7 +184,7 @@ pub fn late(events: u64) -> String {
     }
 }
 
-/// Returns the losses by kind, in parentheses; empty if there were none.
+/// Returns the number of lost records of each kind, in parentheses; empty if no record was lost.
 pub fn by_kind(losses: &Losses) -> String {
     let lost = losses.iter().filter(|(_, count)| *count > 0);
     let kinds: Vec<String> = lost

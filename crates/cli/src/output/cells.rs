@@ -1,10 +1,10 @@
-//! Formats for the cells of tables; an unknown value is `-`.
+//! Formats of table cells; an unknown value is `-`.
 
 use vmnoise_events::column::ColumnValue;
 
 use crate::units::human;
 
-/// Returns the text of a cell in this row.
+/// Returns the text of the cell in this row.
 pub fn of<R>(cell: &ColumnValue<'_, R>, row: &R) -> String {
     match cell {
         ColumnValue::Words(of) => of(row).into_owned(),
@@ -18,7 +18,7 @@ pub fn of<R>(cell: &ColumnValue<'_, R>, row: &R) -> String {
     }
 }
 
-/// Formats a length of time.
+/// Formats a duration.
 pub fn time(ns: Option<u64>) -> String {
     ns.map_or_else(|| "-".into(), human)
 }

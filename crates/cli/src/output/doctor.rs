@@ -1,4 +1,4 @@
-//! Table of probes of `vmnoise doctor`.
+//! Output of `vmnoise doctor`: the machine, and the status of each probe.
 
 use anyhow::Result;
 use serde::Serialize;

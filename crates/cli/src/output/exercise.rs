@@ -1,4 +1,4 @@
-//! Cost of exits: the table and the JSON of `vmnoise microvm --exercise`.
+//! Cost of exits: the table and the JSON document of `vmnoise microvm --exercise`.
 
 use anyhow::Result;
 use serde::Serialize;
@@ -11,12 +11,12 @@ use super::{json, table, write};
 use crate::output::format::Format;
 use crate::units::to_ns;
 
-/// Options of the user.
+/// Options that the user gave.
 #[derive(Debug, Serialize)]
 pub struct ExerciseOptions {
-    /// Exit that is exercised.
+    /// Kind of exit that the vCPUs cause repeatedly.
     pub exercise: Exercise,
-    /// CPUs, with one vCPU each.
+    /// CPUs; on each CPU one vCPU runs.
     pub cpus: Vec<u32>,
     /// Duration in nanoseconds.
     pub duration_ns: u64,
@@ -52,7 +52,7 @@ struct Row {
 }
 
 impl<'a> ExerciseDocument<'a> {
-    /// Creates the document of these rows.
+    /// Creates the document from the results of all CPUs.
     pub fn new(
         host: &'a HostFacts,
         started_at: String,

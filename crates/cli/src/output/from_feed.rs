@@ -1,13 +1,13 @@
-//! Time that the host of a guest took, as reported by its feed.
+//! Time that the host took from this guest, as reported by the host's feed.
 
 use vmnoise_explain::{CpuFromFeed, CpuSummary, EXIT_COLUMNS, Summary};
 
 use super::table;
 
-/// Number of culprits of one CPU that are printed; the others are in the JSON.
+/// Maximum number of reasons, and of culprits, that are printed for one CPU; the JSON contains all.
 const NAMES_PER_CPU: usize = 12;
 
-/// Renders the tables after an empty line; empty if no host reported anything.
+/// Renders an empty line, then the tables; empty if no host reported anything.
 pub fn render(summary: &Summary) -> String {
     let cpus_from_feed = || {
         let cpus = summary.cpus.iter();
@@ -54,7 +54,7 @@ pub fn render(summary: &Summary) -> String {
     out
 }
 
-/// Returns the line about the feed itself; empty without a feed.
+/// Returns a line about the feed itself; empty without a feed.
 pub fn limits(summary: &Summary) -> String {
     let Some(feed) = &summary.feed else {
         return String::new();
@@ -67,7 +67,8 @@ pub fn limits(summary: &Summary) -> String {
     )
 }
 
-/// Returns the first entries of each CPU; `None` if no host reports them.
+/// Returns the first entries of each CPU, with the CPU's number; `None` if no host reports such
+/// entries.
 fn names<'a, T: 'a>(
     cpus_from_feed: impl Iterator<Item = (&'a CpuSummary, &'a CpuFromFeed)>,
     of: impl Fn(&'a CpuFromFeed) -> Option<&'a [T]>,
@@ -98,7 +99,7 @@ mod tests {
     use super::*;
     use crate::fixtures;
 
-    /// Returns the summary of CPU 16 with a feed of this detail.
+    /// Returns the summary of CPU 16 with a feed that has this level of detail.
     fn summary(detail: FeedDetail) -> Summary {
         let mut facts = fixtures::facts();
         facts.host.hypervisor = Some("KVM".into());

@@ -1,4 +1,5 @@
-//! Documents of `--format json`: one versioned object each (docs/json.md). Unknown values are null.
+//! Documents of `--format json`: each is one object with a version (docs/json.md). Unknown values
+//! are null.
 
 use std::io::Write;
 
@@ -10,7 +11,7 @@ use vmnoise_judge::compare::Unit;
 
 use super::recorded::Origin;
 
-/// Head of every result.
+/// Head of a document: facts of the run.
 #[derive(Debug, Serialize)]
 pub struct Head<'a> {
     schema: &'static str,
@@ -23,7 +24,7 @@ pub struct Head<'a> {
 }
 
 impl<'a> Head<'a> {
-    /// Creates the head of this run's result.
+    /// Creates the head of a document about this run.
     pub fn new(schema: &'static str, facts: &'a RunFacts) -> Head<'a> {
         Head {
             schema,
@@ -37,7 +38,7 @@ impl<'a> Head<'a> {
     }
 }
 
-/// Identity of a recording, in documents about several recordings or a verdict.
+/// Identity of a recording, for documents about a verdict or about several recordings.
 #[derive(Debug, Serialize)]
 pub struct DocumentSubject<'a> {
     file: &'a str,
@@ -63,7 +64,7 @@ impl<'a> DocumentSubject<'a> {
         }
     }
 
-    /// Creates the identity of a recording that a prediction was made from.
+    /// Creates the identity of a recording on which a prediction is based.
     pub fn of(file: &'a str, origin: &'a Origin) -> DocumentSubject<'a> {
         DocumentSubject {
             file,
@@ -77,7 +78,7 @@ impl<'a> DocumentSubject<'a> {
     }
 }
 
-/// Returns the name of a unit.
+/// Returns the name of a unit in JSON.
 pub const fn unit(unit: Unit) -> &'static str {
     match unit {
         Unit::Percent => "percent",
@@ -105,7 +106,7 @@ impl<'a> SummaryDocument<'a> {
     }
 }
 
-/// Writes one object and a newline.
+/// Writes the document as one object, and a newline.
 ///
 /// # Errors
 /// If `out` cannot be written.

@@ -1,5 +1,5 @@
-//! Output of `--json-lines`: one object per line, for each period and at the end for the run
-//! (docs/json.md). Unknown values are null.
+//! Output of `--json-lines`: one object in each line (docs/json.md). Each period has an object, and
+//! the last object is the summary of the run. Unknown values are null.
 
 use anyhow::Result;
 use serde::Serialize;
@@ -22,7 +22,7 @@ struct PeriodDocument<'a> {
     cpus: &'a [PeriodLine],
 }
 
-/// View that prints each period at its end.
+/// View that prints an object at the end of each period.
 #[derive(Debug)]
 pub struct JsonLines {
     keeps_trace: bool,
@@ -31,7 +31,7 @@ pub struct JsonLines {
 }
 
 impl JsonLines {
-    /// Creates the view; `keeps_trace` says that the last lines of the trace may be saved.
+    /// Creates the view. With `keeps_trace`, the run keeps the last lines of its trace.
     pub fn new(keeps_trace: bool) -> JsonLines {
         JsonLines {
             keeps_trace,
@@ -61,7 +61,7 @@ impl View for JsonLines {
             since_start_ns: u64::try_from(period.since_start.as_nanos()).unwrap_or(u64::MAX),
             cpus: period.lines,
         });
-        // The summary contains everything that cannot be printed now.
+        // An object that cannot be formatted is skipped: the summary covers its period, too.
         self.stream.print(&line.unwrap_or_default());
     }
 

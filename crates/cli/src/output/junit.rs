@@ -1,4 +1,4 @@
-//! JUnit XML: suites with a case for each thing that was tested.
+//! JUnit XML: test suites that contain test cases.
 
 use std::io;
 
@@ -8,45 +8,46 @@ use quick_xml::events::{BytesDecl, BytesText, Event};
 
 type Xml = Writer<Vec<u8>>;
 
-/// Result of a case.
+/// Result of a test case.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CaseOutcome {
     /// The test passed.
     Good,
-    /// The case does not affect the result.
+    /// The test case was skipped, and does not affect the result.
     Skipped,
     /// The test failed.
     Failed,
-    /// The result is unknown: an error of the test, not a failure of the machine.
+    /// The result is unknown. JUnit counts this as an error of the test, not as a failure of the
+    /// machine.
     Unknown,
 }
 
 /// Test case.
 pub struct Case {
-    /// Name.
+    /// Name, as JUnit viewers show it.
     pub name: String,
     /// Result.
     pub outcome: CaseOutcome,
-    /// Result in the words of the command.
+    /// Verdict in the words of the command.
     pub verdict: &'static str,
-    /// Message in one line.
+    /// Message, one line long.
     pub message: String,
-    /// Further lines of output.
+    /// Further lines of the output.
     pub said: Vec<String>,
 }
 
-/// Cases that belong together.
+/// Test cases that belong together.
 pub struct TestSuite {
-    /// Name.
+    /// Name, as JUnit viewers show it.
     pub name: String,
-    /// Cases in order.
+    /// Test cases, in the order of the document.
     pub cases: Vec<Case>,
 }
 
-/// Renders a document of these suites.
+/// Renders a document that contains these suites.
 ///
 /// # Errors
-/// If it cannot be written.
+/// If the document cannot be written.
 pub fn render(suites: &[TestSuite]) -> Result<String> {
     let mut xml = Writer::new_with_indent(Vec::new(), b' ', 4);
     xml.write_event(Event::Decl(BytesDecl::new("1.0", Some("UTF-8"), None)))?;
@@ -111,7 +112,7 @@ impl Case {
     }
 }
 
-/// Replaces characters that XML cannot represent, even escaped.
+/// Replaces characters that XML cannot contain, not even in escaped form.
 fn sayable(text: &str) -> String {
     let is_sayable = |letter: char| match letter {
         '\n' | '\t' => true,

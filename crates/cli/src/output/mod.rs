@@ -1,4 +1,5 @@
-//! Outputs, one file for each. Results go to stdout, everything else to stderr.
+//! Outputs of the commands, with a module for each output. Results go to stdout, everything else to
+//! stderr.
 
 mod advice;
 pub mod audit;
@@ -42,7 +43,7 @@ use vmnoise_explain::Summary;
 use self::format::Format;
 use crate::stdout;
 
-/// Prints the summary of a run, live or replayed.
+/// Prints the summary of a live or a replayed run.
 ///
 /// # Errors
 /// If stdout cannot be written.

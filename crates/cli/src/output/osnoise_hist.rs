@@ -29,7 +29,7 @@ pub struct NoiseBuckets {
     no_index: bool,
 }
 
-/// View that collects the gaps of a run.
+/// View that counts the gaps of a run by length, and prints the histogram at the end.
 #[derive(Debug)]
 pub struct NoiseHist {
     asked: NoiseBuckets,
@@ -38,7 +38,7 @@ pub struct NoiseHist {
 }
 
 impl NoiseHist {
-    /// Creates the view; `keeps_trace` says that the last lines of the trace may be needed.
+    /// Creates the view. With `keeps_trace`, the run keeps the last lines of its trace.
     pub fn new(asked: &NoiseBuckets, keeps_trace: bool) -> NoiseHist {
         NoiseHist {
             asked: asked.clone(),
@@ -124,7 +124,7 @@ impl NoiseHist {
         out
     }
 
-    /// Returns one line: its name, unless left out, and a cell for each CPU.
+    /// Returns one line: `name`, except with `--no-index`, then a cell for each CPU.
     fn row(&self, name: &str, cell: impl Fn(&LinearHistogram, u32) -> String) -> String {
         let mut line = match self.asked.no_index {
             false => format!("{name:<6}"),

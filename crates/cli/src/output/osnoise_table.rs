@@ -12,7 +12,7 @@ const COLUMNS: &str = "CPU Period       Runtime        Noise  % CPU Aval   Max N
 /// Additional columns for guests; the whole table fits into 200 characters.
 const GUEST_COLUMNS: [&str; 5] = ["STEAL", "VIRT", "HW_NOISE", "LW_EX", "HW_EX"];
 
-/// Figures of each CPU so far.
+/// Table with the figures of each CPU so far.
 #[derive(Debug, Default)]
 pub struct OsnoiseTable {
     rows: BTreeMap<u32, Row>,
@@ -20,12 +20,12 @@ pub struct OsnoiseTable {
 
 #[derive(Debug, Default, Clone)]
 struct Row {
-    /// Number of periods; `None` if the run was not divided into periods. Then `max_noise_ns` is
-    /// unknown too.
+    /// Number of periods; `None` if the run was not divided into periods. In that case
+    /// `max_noise_ns` is unknown, too.
     periods: Option<u64>,
     runtime_ns: u64,
     noise_ns: u64,
-    /// Largest noise of one period.
+    /// Largest noise of one period, in nanoseconds.
     max_noise_ns: Option<u64>,
     max_single_ns: u64,
     interference: InterferenceColumns,
@@ -47,7 +47,7 @@ impl OsnoiseTable {
         }
     }
 
-    /// Counts a run that was shorter than a period as one period.
+    /// Counts the whole run as one period, if no more than one period has ended.
     pub fn close_period(&mut self, cpus: &[CpuSummary]) {
         for cpu in cpus {
             let row = self.rows.entry(cpu.cpu).or_default();
@@ -58,7 +58,7 @@ impl OsnoiseTable {
         }
     }
 
-    /// Replaces the sums by the exact values of the summary.
+    /// Replaces the sums of the periods by the exact values of the summary.
     pub fn settle(&mut self, cpus: &[CpuSummary]) {
         for cpu in cpus {
             let row = self.rows.entry(cpu.cpu).or_default();
@@ -70,8 +70,8 @@ impl OsnoiseTable {
         }
     }
 
-    /// Renders the table of a run that lasted `elapsed`; the columns for guests only if
-    /// `in_a_guest`.
+    /// Renders the table of a run that lasted `elapsed`. With `in_a_guest`, the columns for guests
+    /// are included.
     pub fn render(&self, elapsed: Duration, in_a_guest: bool) -> String {
         let mut out = format!(
             "{TITLE:>64}\nduration: {} | time is in us\n{COLUMNS}",

@@ -1,4 +1,5 @@
-//! Output of `vmnoise osnoise top`: one table, during the run and at its end.
+//! Output of `vmnoise osnoise top`: a table during the run, and the same table with more details at
+//! the end.
 
 use std::io::IsTerminal;
 
@@ -13,10 +14,11 @@ use crate::called_as;
 use crate::output::format::Format;
 use crate::run::{Meanwhile, Period, RecentTrace, View};
 
-/// Number of parts of the longest gap that are shown during the run.
+/// Maximum number of parts of the longest gap that are shown during the run.
 const LIVE_PARTS: usize = 8;
 
-/// View that redraws the table each period on a terminal, and prints it once elsewhere.
+/// View that redraws the table after each period if stdout is a terminal. Otherwise it prints the
+/// table once, at the end.
 #[derive(Debug)]
 pub struct Top {
     format: Format,
@@ -29,8 +31,8 @@ pub struct Top {
 }
 
 impl Top {
-    /// Creates the view. `quiet` shows the table only at the end; `keeps_trace` says that the last
-    /// lines of the trace may be needed.
+    /// Creates the view. With `quiet`, the table appears only at the end. With `keeps_trace`, the
+    /// run keeps the last lines of its trace.
     pub fn new(format: Format, quiet: bool, keeps_trace: bool) -> Top {
         Top {
             format,
@@ -43,7 +45,7 @@ impl Top {
         }
     }
 
-    /// Shows no table during the run, because a frame is shown.
+    /// Turns off the table during the run, because the live view fills the terminal.
     pub fn be_silent(&mut self) {
         self.draws = false;
     }
@@ -108,7 +110,7 @@ impl View for Top {
     }
 }
 
-/// Renders the longest gap briefly, so that the table above it stays on the screen.
+/// Renders the longest gap with few parts, so that the table above stays on the screen.
 fn longest_so_far(gap: Option<&NamedInterval>) -> String {
     let Some(gap) = gap else {
         return String::new();

@@ -1,28 +1,28 @@
-//! Recordings that a prediction was made from, with their coverage.
+//! Recordings on which a prediction is based, with their coverage.
 
 use vmnoise_events::coverage::Coverage;
 use vmnoise_events::{MeasuringCommand, RunFacts};
 use vmnoise_predict::CpuRecord;
 
-/// Recording that was read.
+/// Recording that vmnoise has read.
 #[derive(Debug)]
 pub struct ReadRecording {
     /// Path of the recording.
     pub file: String,
-    /// Whether the recording belongs to a data set, and was not named individually.
+    /// Whether the recording is part of a data set. If not, the user named its file.
     pub of_data_set: bool,
-    /// Origin of the recording.
+    /// Machine and run of the recording.
     pub origin: Origin,
-    /// CPUs that reported something, in ascending order.
+    /// CPUs that the run measured, in ascending order.
     pub cpus: Vec<RecordedCpu>,
-    /// Coverage of its run.
+    /// Coverage of the run.
     pub coverage: Coverage,
 }
 
 /// Machine and run of a recording.
 #[derive(Debug)]
 pub struct Origin {
-    /// Version of vmnoise that recorded.
+    /// Version of vmnoise that made the recording.
     pub tool_version: String,
     /// Workload of the run.
     pub workload: MeasuringCommand,
@@ -34,7 +34,7 @@ pub struct Origin {
     pub kernel: String,
     /// Hypervisor below the machine; `None` on bare metal.
     pub hypervisor: Option<String>,
-    /// CPUs that were to be measured, in ascending order.
+    /// CPUs that the run was asked to measure, in ascending order.
     pub cpus: Vec<u32>,
 }
 
@@ -58,15 +58,17 @@ impl From<&RunFacts> for Origin {
 pub struct RecordedCpu {
     /// Gaps of the CPU, with the time that each culprit took.
     pub record: CpuRecord,
-    /// Unobserved time in its span, in nanoseconds: the workload was stopped, or was storing gaps.
+    /// Unobserved time between the start and the end of the CPU's measurement, in nanoseconds. The
+    /// workload was stopped, or was storing gaps.
     pub unseen_ns: u64,
-    /// Number of gaps for which the activities of some culprits were lost; `None` if no counter
-    /// says this.
+    /// Number of gaps that lack some of their culprits, because records were lost; `None` if
+    /// unknown.
     pub incomplete_gaps: Option<u64>,
 }
 
 impl ReadRecording {
-    /// Returns the shortest span of its CPUs, in nanoseconds.
+    /// Returns the measured time of the CPU that was measured for the shortest time, in
+    /// nanoseconds.
     pub fn shortest_ns(&self) -> u64 {
         let spans = self.cpus.iter().map(|cpu| cpu.record.span_ns());
         spans.min().unwrap_or(0)

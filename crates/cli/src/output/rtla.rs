@@ -1,4 +1,4 @@
-//! Number formats of rtla, so that scripts written for rtla can read our output.
+//! Formats of rtla, so that scripts written for rtla can read our output.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use vmnoise_explain::Summary;
 
 use crate::called_as;
 
-/// Formats a duration as `%3d %02d:%02d:%02d`: days and time of day.
+/// Formats a duration as `%3d %02d:%02d:%02d`: days, hours, minutes and seconds.
 pub fn clock(elapsed: Duration) -> String {
     let seconds = elapsed.as_secs();
     let (minutes, hours) = (seconds / 60 % 60, seconds / 3600 % 24);
@@ -18,7 +18,8 @@ pub fn clock(elapsed: Duration) -> String {
     )
 }
 
-/// Formats `% CPU Aval` with integer arithmetic and five decimals, from whole microseconds.
+/// Formats the column `% CPU Aval` as rtla does: with integer arithmetic on whole microseconds, and
+/// five decimals.
 pub fn available(runtime_us: u64, noise_us: u64) -> String {
     let left_us = u128::from(runtime_us.saturating_sub(noise_us));
     let parts = (left_us * 10_000_000)
@@ -27,14 +28,15 @@ pub fn available(runtime_us: u64, noise_us: u64) -> String {
     format!("{:>3}.{:05}", parts / 100_000, parts % 100_000)
 }
 
-/// Returns the measured time of the CPU that ran longest.
+/// Returns the measured time of the CPU that was measured longest, plus half a second.
 pub fn measured(summary: &Summary) -> Duration {
     let longest = summary.cpus.iter().filter_map(|cpu| cpu.runtime_ns).max();
-    // Rounded to the nearest second, since rtla prints whole seconds.
+    // rtla prints whole seconds. With the half second, `clock` rounds to the nearest second.
     Duration::from_nanos(longest.unwrap_or(0).saturating_add(500_000_000))
 }
 
-/// Returns rtla's line after the table of a run that a limit ended; empty unless called as rtla.
+/// Returns the line that rtla prints after its table if a limit ended the run. The line is empty if
+/// vmnoise was not called as rtla.
 pub fn hit(summary: &Summary, tracer: &str) -> String {
     match summary.finish_reason == Some(FinishReason::Stop) && called_as::is_rtla() {
         true => format!("rtla {tracer} hit stop tracing\n"),

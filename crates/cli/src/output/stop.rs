@@ -1,4 +1,4 @@
-//! Report on a stop: the gap that caused it, the noise in this gap, and advice.
+//! Report on a stop: the gap that hit the limit, the noise in this gap, and advice.
 
 use vmnoise_events::RunFacts;
 use vmnoise_explain::{Summary, TraceLine};

@@ -1,4 +1,4 @@
-//! Results that are printed during the run.
+//! Output to stdout during the run.
 
 use std::io::{self, Write};
 
@@ -10,8 +10,8 @@ use crate::say;
 use crate::stdout;
 use crate::write_behind::WriteBehind;
 
-/// Stdout, until its reader closes it. A live run never waits for a slow reader; replaying a
-/// recording does.
+/// Writer of stdout, until the reader closes stdout. A live run never waits for a slow reader, but
+/// a replay of a recording does.
 #[derive(Debug, Default)]
 pub struct Stream {
     /// Writer of stdout; `None` until the run prints something.
@@ -21,15 +21,16 @@ pub struct Stream {
 }
 
 impl Stream {
-    /// Prints the text as soon as the reader takes it.
+    /// Prints the text as soon as the reader takes it. A live run drops and counts the lines if too
+    /// much text waits already.
     pub fn print(&mut self, text: &str) {
         if !self.is_gone() {
             self.gone = self.write(text).is_err();
         }
     }
 
-    /// Draws the text in place of the terminal's previous content. Skips it while the terminal has
-    /// not taken the last drawing, since the next drawing replaces it anyway.
+    /// Draws the text over the terminal's previous content. Skips the text while the terminal has
+    /// not taken all of the last drawing, because the next drawing replaces it anyway.
     pub fn redraw(&mut self, text: &str) {
         if self.out.as_ref().is_none_or(WriteBehind::is_idle) {
             self.print(&screen::redrawn(text));
@@ -37,13 +38,14 @@ impl Stream {
     }
 
     fn write(&mut self, text: &str) -> io::Result<()> {
-        // While a recording is replayed, no events have to be drained, so waiting is harmless.
+        // A replay has no events to drain, so it may wait for the reader.
         if !interrupt::is_caught() {
             return stdout::write_all(text.as_bytes());
         }
         let out = match &mut self.out {
             Some(out) => out,
-            // Created only now, so that its thread runs on the CPUs to which this thread was moved.
+            // Created only now, because its thread inherits the CPUs to which this thread was
+            // moved.
             none => none.insert(stdout::behind()?),
         };
         if out.has_room() {
@@ -53,10 +55,10 @@ impl Stream {
         Ok(())
     }
 
-    /// Waits until the reader has taken everything; reports lost lines on stderr.
+    /// Waits until the reader has taken all output. Reports the number of lost lines on stderr.
     ///
     /// # Errors
-    /// As [`stdout::end`].
+    /// The same errors as [`stdout::end`].
     pub fn end(&mut self) -> Result<()> {
         let written = self.out.take().map_or(Ok(()), stdout::end);
         if self.lost_lines > 0 {
@@ -68,7 +70,8 @@ impl Stream {
         written.context(super::CANNOT_WRITE)
     }
 
-    /// Returns whether printing has failed. Writing the final result reports the reason.
+    /// Returns whether printing has failed. The attempt to write the final result reports the
+    /// reason.
     pub fn is_gone(&self) -> bool {
         self.gone || self.out.as_ref().is_some_and(WriteBehind::is_refused)
     }

@@ -1,4 +1,4 @@
-//! Views that print the summary, with or without a line for each period before it.
+//! Views that print the summary, alone or after a line for each period.
 
 use anyhow::Result;
 use vmnoise_events::{RunFacts, Share};
@@ -61,7 +61,7 @@ impl View for Lines {
     }
 }
 
-/// Returns the three shares that took most of the period.
+/// Formats the three largest shares of the period.
 pub fn largest(line: &PeriodLine) -> String {
     let known = line
         .shares

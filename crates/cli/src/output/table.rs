@@ -1,4 +1,4 @@
-//! Tables in the usual layout of performance tools: no borders, numbers on the right.
+//! Tables in the usual layout of performance tools: no borders, numbers aligned right.
 
 use comfy_table::{CellAlignment, Table, presets};
 use vmnoise_events::column::Columns;

@@ -7,10 +7,10 @@ use super::tree::tree;
 use super::{caveats, from_feed, table};
 use crate::units::human;
 
-/// Number of sources of one CPU that are printed; the others are in the JSON.
+/// Maximum number of sources that are printed for one CPU; the JSON contains all.
 const SOURCES_PER_CPU: usize = 12;
 
-/// Renders the whole result; ends with a newline.
+/// Renders the whole result; the text ends with a newline.
 pub fn render(facts: &RunFacts, summary: &Summary) -> String {
     let mut text = caveats::no_names(facts);
     if let Some(gap) = &summary.stopped_by {
@@ -62,7 +62,7 @@ fn overview(cpus: &[CpuSummary]) -> String {
     })
 }
 
-/// Renders the shares that took time, and those that could not be seen.
+/// Renders the shares that took time, and the shares that are unknown.
 pub fn shares(cpu: &CpuSummary) -> String {
     let shares = cpu.shares_ns.iter();
     let shares = shares.filter(|(_, ns)| ns.is_none_or(|ns| ns > 0));
@@ -76,7 +76,7 @@ pub fn shares(cpu: &CpuSummary) -> String {
     })
 }
 
-/// Renders the part of the residual that the host of this machine may have taken.
+/// Renders an upper bound of the part of the residual that the host of this machine took.
 fn outer_steal(cpu: &CpuSummary) -> String {
     match cpu.outer_steal_ns {
         Some(ns) => format!(

@@ -1,5 +1,5 @@
-//! Trace of `vmnoise osnoise trace` and `vmnoise timerlat trace`: line by line during the run, then
-//! the end of the result. Replaying a recording prints the same bytes.
+//! Output of `vmnoise osnoise trace` and `vmnoise timerlat trace`: the trace line by line during
+//! the run, then the last lines of the result. The replay of a recording prints the same bytes.
 
 use anyhow::Result;
 use vmnoise_events::RunFacts;
@@ -10,10 +10,11 @@ use super::timerlat::analysis;
 use super::{caveats, stop};
 use crate::run::{Meanwhile, RecentTrace, View, trace_line};
 
-/// Report on the gap or wake-up that stopped a run; empty if none did.
+/// Function that renders the report on the gap or wake-up that stopped a run. The text is empty if
+/// no limit stopped the run.
 type Analysis = fn(&RunFacts, &Summary, &RecentTrace) -> String;
 
-/// View that prints every line as soon as it is final.
+/// View that prints each line as soon as it can no longer change.
 #[derive(Debug)]
 pub struct Trace {
     quiet: bool,
@@ -22,13 +23,13 @@ pub struct Trace {
 }
 
 impl Trace {
-    /// Creates the view for gaps; `quiet` prints only the end.
+    /// Creates the view of gaps. With `quiet`, only the last lines of the result are printed.
     pub fn of_gaps(quiet: bool) -> Trace {
         Trace::new(quiet, Some(stop::report))
     }
 
-    /// Creates the view for wake-ups; `analyzes` adds the analysis of the last one if that stopped
-    /// the run.
+    /// Creates the view of wake-ups. With `analyzes`, the result contains an analysis of the
+    /// wake-up that stopped the run.
     pub fn of_wakeups(quiet: bool, analyzes: bool) -> Trace {
         Trace::new(quiet, analyzes.then_some(analysis::report))
     }
@@ -73,7 +74,7 @@ impl View for Trace {
         self.stream.is_gone()
     }
 
-    /// Writing once more also reports an earlier error of stdout.
+    /// Prints the last lines of the result. This write also reports an earlier error of stdout.
     fn finish(&mut self, facts: &RunFacts, summary: &Summary, trace: &RecentTrace) -> Result<()> {
         self.stream.end()?;
         let mut end = String::from(if self.quiet { "" } else { "\n" });

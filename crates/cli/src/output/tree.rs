@@ -1,4 +1,4 @@
-//! Trees as text: a line for each branch; the parts of a branch add up to it.
+//! Trees as text, with a line for each branch. The parts of a branch add up to the branch.
 
 use vmnoise_events::Share;
 use vmnoise_explain::{Detail, Most, NamedInterval, NamedPart, Phase, TreeBranch, What};
@@ -7,23 +7,23 @@ use crate::output::exits::cpus;
 use crate::run::trace_line::who;
 use crate::units::{human, seconds, us};
 
-/// Limits for the branches of one level; the shortest beyond them are merged.
+/// Maximum number of branches on one level. The shortest branches above this number are merged.
 pub const MOST: Most = Most {
     exits: 12,
     parts: 12,
     evenly: true,
 };
 
-/// Labels of a tree that shows both sides.
+/// Labels of a tree that shows both guest and host.
 #[derive(Debug, Clone, Copy)]
 pub struct Words {
-    /// Suffix for names that the guest's kernel knows.
+    /// Suffix of names from the guest's kernel.
     pub side: &'static str,
-    /// Time from which the starts of exits are counted.
+    /// Event from which the start of each exit is counted.
     pub since: &'static str,
 }
 
-/// Renders a gap or wake-up with its budget; the parts add up to the first line.
+/// Renders a gap or wake-up with its budget. The parts add up to the time in the first line.
 pub fn tree(of: &NamedInterval) -> String {
     let lost = match of.lost_activities() {
         0 => String::new(),
@@ -47,7 +47,7 @@ pub fn tree(of: &NamedInterval) -> String {
     text
 }
 
-/// Renders one line for each of these times, which have no parts.
+/// Renders one line for each part; these parts have no parts of their own.
 pub fn lines(parts: Vec<(u64, String)>, out: &mut String) {
     for (index, (ns, words)) in parts.iter().enumerate() {
         let length = format!("{:>12}", human(*ns));
@@ -55,7 +55,7 @@ pub fn lines(parts: Vec<(u64, String)>, out: &mut String) {
     }
 }
 
-/// Renders one line in µs for each branch, followed by its parts.
+/// Renders one line for each branch, with the time in µs, and below it the lines of its parts.
 pub fn draw(branches: &[TreeBranch<'_>], words: Words, indent: &str, out: &mut String) {
     for (index, branch) in branches.iter().enumerate() {
         let is_last = index + 1 == branches.len();
@@ -79,7 +79,8 @@ impl Words {
             What::Phase(None) => "phases unknown".to_owned(),
             What::Phase(of) => phase(*of).to_owned(),
             What::Guest(part) => words_of(part, self.side),
-            // The line of the exit already shows its reason.
+            // The source of this part is the reason of the exit, which the exit's line already
+            // shows.
             What::Host(part) if matches!(part.share, Share::Kvm | Share::Vmm) => {
                 part.share.to_string()
             }
@@ -104,7 +105,7 @@ fn words_of(part: &NamedPart, side: &str) -> String {
     format!("{:<12} {}{side}", part.share, who(part))
 }
 
-/// Returns the name of a phase; `-` if unknown.
+/// Returns the name of a phase; `-` if the phase is unknown.
 pub fn phase(phase: Option<Phase>) -> &'static str {
     phase.map_or("-", Phase::name)
 }

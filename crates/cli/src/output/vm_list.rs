@@ -77,7 +77,7 @@ pub fn print(vms: &[VmProcess], format: Format) -> Result<()> {
     super::write((out + &identities).as_bytes())
 }
 
-/// Returns a line with the other identifying facts of a VM.
+/// Returns a line with the facts that identify a VM; `None` if no fact is known.
 fn identity(vm: &VmProcess) -> Option<String> {
     let known = vm.identity.known();
     let facts: Vec<String> = known

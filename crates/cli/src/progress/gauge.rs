@@ -1,4 +1,4 @@
-//! Progress of a job, in bytes of recordings. A recording counts once for each pass over it.
+//! Progress of a job, in bytes of recordings. Each pass over a recording counts its bytes once.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use crate::units::rough;
 
-/// Bytes of a job, read and in total.
+/// Number of bytes of a job: read so far, and in total.
 #[derive(Debug, Default)]
 pub struct Gauge {
     read: u64,
@@ -61,7 +61,7 @@ impl Gauge {
         (self.endless == 0).then_some(self.total.max(self.read))
     }
 
-    /// Returns the progress after this time, as text.
+    /// Returns the progress as text. `elapsed` is the time since the start of the job.
     pub fn words(&self, elapsed: Duration) -> String {
         let megabytes = |bytes: u64| format!("{:.1}", bytes as f64 / 1e6);
         let read = megabytes(self.read);

@@ -19,7 +19,7 @@ const COLUMNS: u16 = 60;
 /// Columns of the bar.
 const BAR: usize = 24;
 const SPINNER: [char; 4] = ['|', '/', '-', '\\'];
-/// Returns to the begin of the line and erases it.
+/// Escape sequence that returns to the start of the line and erases the line.
 const CLEAR: &str = "\r\x1b[K";
 
 /// A line on stderr that is redrawn in place, and cleared on drop.
@@ -48,7 +48,7 @@ impl ProgressLine {
     }
 
     /// Draws the progress: a bar, if the total is known, and a text. Skips the drawing if the
-    /// terminal has not taken the last one yet.
+    /// terminal has not taken the last drawing yet.
     pub fn draw(&mut self, done: u64, total: Option<u64>, words: &str) {
         self.next = Instant::now() + INTERVAL;
         // A background job must not draw on the terminal.
@@ -92,7 +92,7 @@ impl Drop for ProgressLine {
     }
 }
 
-/// Returns the bar before the text, for a known total.
+/// Returns the bar and the percentage that come before the text. The total is known.
 fn known(done: u64, total: u64, columns: u16) -> String {
     let part = if total == 0 {
         1.0

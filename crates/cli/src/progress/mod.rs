@@ -1,5 +1,5 @@
-//! Progress of a long job: one line on stderr, if it is a terminal. Every recording is opened here,
-//! so every reader shows its progress.
+//! Progress of a long job: one line on stderr, if stderr is a terminal. This module opens all
+//! recordings, so every reader shows its progress.
 
 mod gauge;
 mod line;

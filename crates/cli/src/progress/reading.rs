@@ -12,7 +12,8 @@ use super::gauge::Gauge;
 use super::line::ProgressLine;
 
 thread_local! {
-    /// All recordings that this process reads. They share one line, because there is one stderr.
+    /// All recordings that this thread reads. They share one line, because there is only one
+    /// stderr.
     static JOB: RefCell<Job> = RefCell::default();
 }
 
@@ -21,7 +22,7 @@ struct Job {
     gauge: Gauge,
     begun: Option<Instant>,
     line: Option<ProgressLine>,
-    /// Number of open recordings. Without one, other code writes on the terminal.
+    /// Number of open recordings. While no recording is open, other code may write on the terminal.
     open: usize,
     /// Whether the line is switched off.
     none: bool,
@@ -35,11 +36,11 @@ pub struct RecordingInput {
     read: u64,
 }
 
-/// Opens a recording for one pass and reads its header. A line shows the progress as long as a
-/// reader exists.
+/// Opens a recording for one pass and reads its header. A line shows the progress while a reader
+/// exists.
 ///
 /// # Errors
-/// Those of [`RecordingReader::open`].
+/// [`ReadError::Open`] if the file cannot be opened, or an error of [`RecordingReader::new`].
 pub fn open(path: &Path) -> Result<RecordingReader<RecordingInput>, ReadError> {
     let opened = File::open(path).and_then(|file| Ok((file.metadata()?, file)));
     let (metadata, file) = opened.map_err(|error| ReadError::Open {
@@ -64,7 +65,7 @@ pub fn none() {
 }
 
 fn with(change: impl FnOnce(&mut Job)) {
-    // If the reader outlives its thread, no line is left to update.
+    // While the thread ends, the job may be gone. Then there is no line to update.
     let _ = JOB.try_with(|job| change(&mut job.borrow_mut()));
 }
 

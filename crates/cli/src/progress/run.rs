@@ -1,4 +1,4 @@
-//! Time that a run still takes, for runs that show nothing else.
+//! Progress line of a run that shows nothing else.
 
 use std::time::{Duration, Instant};
 
@@ -7,7 +7,7 @@ use vmnoise_events::RunFacts;
 use super::line::ProgressLine;
 use crate::units::rough;
 
-/// Length from which a run counts as endless: without `--duration` it is planned for a year.
+/// Length from which a run counts as endless. Without `--duration`, the planned length is a year.
 const NO_LENGTH: Duration = Duration::from_secs(300 * 86_400);
 
 /// Returns the planned length of the run; `None` without `--duration`.

@@ -1,4 +1,4 @@
-//! Abilities of the terminal, by its name.
+//! Abilities of the terminal, according to its name.
 
 /// Returns whether text on the terminal can be overwritten.
 pub fn can_draw_over() -> bool {

@@ -1,5 +1,6 @@
 //! Evidence kept for the instant at which a limit stopped a run: the stack at the timer's
-//! interrupt, and the task on each CPU. It is kept only on request and is not part of a recording.
+//! interrupt, and the task on each CPU. The evidence is kept only on request, and no recording
+//! contains it.
 
 use clap::ValueEnum;
 use vmnoise_tracer::{Occupant, StackFrame, StopAsked, StopWitness};
@@ -7,8 +8,7 @@ use vmnoise_tracer::{Occupant, StackFrame, StopAsked, StopWitness};
 /// Options for the evidence of a stop.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct AskedAtStop {
-    /// Least lateness of a wake-up for which the stack is kept, in nanoseconds; `None` keeps no
-    /// stack.
+    /// Least latency of a wake-up whose stack is kept, in nanoseconds; `None` keeps no stack.
     pub stack_from_ns: Option<u64>,
     /// Format of frames that have no symbol.
     pub format: StackFormat,
@@ -36,12 +36,12 @@ pub struct AtStop {
     asked: AskedAtStop,
     /// Stack, innermost frame first; `None` if it was not kept or was already overwritten.
     stack: Option<Vec<StackFrame>>,
-    /// Task on each CPU, by CPU number; `None` if no switch was seen there.
+    /// Task on each CPU, by CPU number; `None` if no switch was seen on this CPU.
     occupants: Vec<Option<Occupant>>,
 }
 
 impl AskedAtStop {
-    /// Returns what the BPF programs must keep; `None` if no evidence is asked for.
+    /// Returns the evidence that the BPF programs must keep; `None` if the user asked for none.
     pub fn witness(&self) -> Option<StopAsked> {
         let asked = StopAsked {
             stacks: self.stack_from_ns.is_some(),
@@ -73,12 +73,12 @@ impl AskedAtStop {
     }
 }
 
-/// Innermost kernel function that belongs to the wake-up; the frames before it in the list belong to
-/// the BPF program that kept the stack.
+/// Kernel function that wakes a task. In the list, the frames before this function belong to the
+/// BPF program that kept the stack. The output begins with the frame after this function.
 const WAKES: &str = "try_to_wake_up";
 
 impl AtStop {
-    /// Returns the stack in rtla's format; empty if no stack is asked for.
+    /// Returns the stack in rtla's format; empty if the user asked for no stack.
     pub fn stack(&self) -> String {
         if self.asked.stack_from_ns.is_none() {
             return String::new();
@@ -101,7 +101,7 @@ impl AtStop {
         out
     }
 
-    /// Returns the task on each CPU in rtla's format; empty if tasks are not asked for.
+    /// Returns the task on each CPU in rtla's format; empty if the user asked for no tasks.
     pub fn tasks(&self) -> String {
         if !self.asked.tasks {
             return String::new();

@@ -1,4 +1,4 @@
-//! Explainer of a run, chosen by its workload. Live runs and recordings use the same one.
+//! Explainer of a run, chosen by its workload. Live runs and recordings use the same explainer.
 
 use vmnoise_events::{Event, FinishReason, MeasuringCommand, RunFacts, SourceId};
 use vmnoise_explain::{ExitExplainer, ExitsRun, Explainer, Summary};
@@ -6,7 +6,7 @@ use vmnoise_explain::{ExitExplainer, ExitsRun, Explainer, Summary};
 use super::recent_trace::GapKey;
 use super::view::View;
 
-/// Explainer at work, of either kind.
+/// Explainer of a run, for either kind of workload.
 #[derive(Debug)]
 pub enum Explaining {
     /// Gaps or wake-ups of CPUs.
@@ -39,7 +39,7 @@ impl Explaining {
         }
     }
 
-    /// Takes the next event; `view` receives everything that the event makes certain.
+    /// Explains the next event. `view` receives everything that becomes certain with this event.
     pub fn push(&mut self, event: &Event, view: &mut dyn View) {
         match self {
             Explaining::Cpus(explainer) => explainer.push(event, &mut |it| view.interval(it)),
@@ -48,7 +48,7 @@ impl Explaining {
         self.hand_over(view);
     }
 
-    /// Explains everything still pending, as at the end of a stream that was cut off.
+    /// Explains all pending events, as at the end of a stream that was cut off.
     pub fn run_out(&mut self, view: &mut dyn View) {
         match self {
             Explaining::Cpus(explainer) => explainer.run_out(&mut |it| view.interval(it)),
@@ -90,7 +90,7 @@ impl Explaining {
 }
 
 impl ExplainedRun {
-    /// Returns why the run ended; `None` for vCPUs, since a VM may end at any time.
+    /// Returns why the run ended; `None` for a run over vCPUs, since a VM may end at any time.
     pub fn finish_reason(&self) -> Option<FinishReason> {
         match self {
             ExplainedRun::Cpus(summary) => summary.finish_reason,

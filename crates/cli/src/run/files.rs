@@ -1,5 +1,5 @@
-//! Checks of output files: a path is opened before the run, so that no result is lost, and a
-//! recording is never overwritten.
+//! Checks of output files. A path is opened before the run, so that no result is lost. Only a new
+//! recording overwrites a recording.
 
 use std::ffi::OsStr;
 use std::fs::{self, File, Metadata, OpenOptions, Permissions};
@@ -21,7 +21,7 @@ pub fn claim(path: &Path, what: &str, readers: Readers) -> Result<File> {
     claim_with(path, what, readers, OFlags::empty())
 }
 
-/// Opens the trace file, which only its owner may read. If `path` is `ours`, the default name, a
+/// Opens the trace file, which only its owner may read. If `path` is the default name `ours`, a
 /// symlink is refused, so that its target is not touched.
 pub fn claim_trace(path: &Path, ours: &str) -> Result<()> {
     let flags = match path == Path::new(ours) {
@@ -54,7 +54,8 @@ fn claim_with(path: &Path, what: &str, readers: Readers, flags: OFlags) -> Resul
     Ok(file)
 }
 
-/// Refuses a file of another user: its owner could read the content, and may have it open already.
+/// Refuses a file of another user: its owner could read the content, and may already have the file
+/// open.
 fn refuse_file_of_others(file: &File, path: &Path, what: &str) -> Result<()> {
     let found = file.metadata()?;
     if found.is_file() && !is_ours(&found) {
@@ -72,8 +73,8 @@ fn open_again(path: &Path, options: &mut OpenOptions) -> std::io::Result<File> {
     let opened = options.create(true).open(path);
     opened.or_else(|refused| {
         // In a folder like /tmp, root may not open another user's file with O_CREAT
-        // (fs.protected_regular). A file of the user who called sudo is safe: root made it for that
-        // user.
+        // (fs.protected_regular). A file of the user who called sudo is safe, because root created
+        // it for this user.
         let theirs = options.create(false).open(path).ok();
         let is_theirs = |file: &File| {
             let owner = file.metadata().ok().map(|found| found.uid());
@@ -83,7 +84,7 @@ fn open_again(path: &Path, options: &mut OpenOptions) -> std::io::Result<File> {
     })
 }
 
-/// Writes a result for people or programs; the file is replaced whole or not at all.
+/// Writes a result that anyone may read. The file is replaced as a whole or not at all.
 ///
 /// # Errors
 /// If the kernel refuses.
@@ -93,8 +94,8 @@ pub fn write_whole(path: &Path, content: &[u8]) -> std::io::Result<()> {
     file.finish()
 }
 
-/// Begins a recording in this file, which from now on only its owner may read, because it names
-/// every task that ran. A pipe or /dev/null has nothing to truncate.
+/// Begins a recording: truncates the file, and lets only its owner read it, because a recording
+/// names every task that ran. Leaves a pipe or /dev/null unchanged.
 ///
 /// # Errors
 /// If the kernel refuses.
@@ -106,7 +107,7 @@ pub fn begin_recording(file: &File) -> std::io::Result<()> {
     Ok(())
 }
 
-/// Removes the empty file of a run that never began or was never stopped.
+/// Removes a file that is still empty because the run never began or no limit stopped it.
 pub fn remove_if_empty(path: &Path) {
     if fs::metadata(path).is_ok_and(|metadata| metadata.is_file() && metadata.len() == 0) {
         // The error of the run is more important than this one.
@@ -114,7 +115,7 @@ pub fn remove_if_empty(path: &Path) {
     }
 }
 
-/// Files of results. Drop removes those that stayed empty.
+/// Files for results. Drop removes the files that are still empty.
 #[derive(Debug, Default)]
 pub struct ResultFiles(Vec<PathBuf>);
 
@@ -158,7 +159,8 @@ impl Drop for ResultFiles {
     }
 }
 
-/// Refuses an output that is one of these recordings, even a damaged one, or any other recording.
+/// Refuses an output that is a recording. The files in `recordings` are refused even if they are
+/// damaged.
 ///
 /// # Errors
 /// If the output is a recording.
@@ -175,13 +177,13 @@ pub fn refuse_recording(output: &Path, recordings: &[PathBuf]) -> Result<()> {
     Ok(())
 }
 
-/// Refuses an output in the folder of a run or an hour of a data set that is read: the file would
-/// replace one of the tables, or be read as one.
+/// Refuses an output in a partition of a data set that is read (the folder of a run or an hour).
+/// The file would replace a table, or be read as a table.
 ///
 /// # Errors
 /// If the output lies there.
 pub fn refuse_among_tables(output: &Path, inputs: &[PathBuf]) -> Result<()> {
-    // A symlink is followed to its target, as far as the target exists.
+    // A symlink is followed to its target if the target exists.
     let whole = fs::canonicalize(output).unwrap_or_else(|_| output.to_owned());
     let folder = match whole.parent() {
         Some(folder) if folder != Path::new("") => folder,
@@ -203,7 +205,7 @@ pub fn refuse_among_tables(output: &Path, inputs: &[PathBuf]) -> Result<()> {
     }
 }
 
-/// Returns whether both names are of one file.
+/// Returns whether both paths lead to the same file.
 pub fn is_same(one: &Path, other: &Path) -> bool {
     let place = |path: &Path| {
         let found = fs::metadata(path).ok()?;

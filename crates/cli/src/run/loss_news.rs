@@ -3,7 +3,7 @@
 
 use vmnoise_events::{Loss, LossKind};
 
-/// Count that was reported last, by kind.
+/// Last reported count of each kind of loss.
 #[derive(Debug, Default)]
 pub struct LossNews([Option<u64>; LossKind::ALL.len()]);
 

@@ -34,19 +34,19 @@ impl LocalMachine {
         Ok(LocalMachine { here, facts })
     }
 
-    /// Returns access to its /proc and /sys.
+    /// Returns the access to /proc and /sys of the machine.
     pub fn here(&self) -> &Host {
         &self.here
     }
 
-    /// Parses the user's list of CPUs and checks it against the CPUs of the machine and those that
-    /// this process may use.
+    /// Parses the user's list of CPUs. Checks that the machine has these CPUs and that this process
+    /// may use them.
     pub fn cpus(&self, list: &str) -> Result<Vec<u32>> {
         self.cpus_among(list, &self.facts.allowed_cpus)
     }
 
-    /// Returns the CPUs to measure: the listed ones, or else all that the measuring threads may use
-    /// in their control group.
+    /// Returns the CPUs to measure: the listed ones, or else all CPUs that the measuring threads
+    /// may use in their control group.
     pub fn cpus_of(&self, list: Option<&str>, cgroup: Option<&Cgroup>) -> Result<Vec<u32>> {
         let allowed = match cgroup.and_then(Cgroup::cpus) {
             Some(list) => cpu_list::parse(&list)?,
@@ -94,9 +94,9 @@ impl LocalMachine {
         }
     }
 
-    /// Moves the tool's own threads off the measured CPUs, or to those of `housekeeping`. Threads
-    /// that start later inherit the placement. Returns whether they share a CPU with the
-    /// measurement, and warns if so.
+    /// Moves the tool's own threads to the CPUs of `housekeeping`, or else off the measured CPUs.
+    /// Threads that start later inherit the placement. Returns whether the threads share a CPU with
+    /// the measurement, and prints a warning if so.
     pub fn keep_off(&self, measured: &[u32], housekeeping: Option<&[u32]>) -> Result<bool> {
         let is_measured = |cpu: &u32| measured.contains(cpu);
         let allowed = self.facts.allowed_cpus.iter().copied();

@@ -1,5 +1,5 @@
-//! Live loop of every run: drains a source from housekeeping CPUs 50 times a second, updates the
-//! views, and reacts to limits, until the run is over.
+//! Loop of every live run, on the housekeeping CPUs. Until the run is over, the loop drains a
+//! source 50 times a second, updates the views, and reacts to limits.
 
 use std::time::{Duration, Instant};
 
@@ -11,27 +11,27 @@ use super::session::{Session, SessionOutcome};
 use crate::interrupt;
 use vmnoise_rights::AttachedWork;
 
-/// Time between drains and clock anchors. At 50 a second, no change of the NTP slope goes unseen
-/// and no ring fills up.
+/// Time between two drains, each with a clock anchor. At 50 drains a second, the anchors show every
+/// change of the clock rate by NTP, and no ring fills up.
 pub(super) const TICK: Duration = Duration::from_millis(20);
 /// Longest time between the timestamp of an event and its submission by the BPF program. The
-/// program runs with preemption off, so this is ample.
+/// program runs with preemption disabled, so 1 ms is more than enough.
 pub(super) const SUBMIT_SLACK_NS: u64 = 1_000_000;
 /// Longest time between two flushes of the recording, even if a period is longer.
 const FLUSH: Duration = Duration::from_secs(1);
 
-/// Source of a run's events, which it hands to the session.
+/// Source of a run's events. It hands the events to the session.
 pub trait EventSource {
-    /// Returns the work that remains after the programs are attached, which decides the rights to
-    /// keep.
+    /// Returns the work that remains after the BPF programs are attached. This work decides which
+    /// rights are kept.
     fn works(&self) -> Vec<AttachedWork>;
-    /// Starts the measurement and discards its warm-up. Returns when the run is to end, if this
-    /// differs from the duration after the return.
+    /// Starts the measurement and discards its warm-up. Returns the time at which the run must end;
+    /// `None` if it must end one duration after this call returns.
     ///
     /// # Errors
     /// If the source cannot be started.
     fn start(&mut self, session: &mut Session<'_>) -> Result<Option<Instant>>;
-    /// Hands over everything that came since the last call, without waiting.
+    /// Hands over the events since the last call, without waiting.
     ///
     /// # Errors
     /// If the source can deliver nothing more.
@@ -51,12 +51,12 @@ pub trait EventSource {
     fn end(&mut self, reason: FinishReason, session: &mut Session<'_>) -> Result<()>;
 }
 
-/// Runs until the duration or the source ends, a limit stops the run, or Ctrl-C. Returns the
-/// outcome, and whether a limit stopped the run; the actions of this limit are still to be carried
-/// out.
+/// Runs until the duration has passed, the source ends, a limit stops the run, or the user ends it.
+/// Returns the outcome, and whether a limit stopped the run. The caller must carry out the actions
+/// of this limit.
 ///
 /// # Errors
-/// Those of the source.
+/// The errors of the source.
 pub fn measure(
     facts: &RunFacts,
     mut source: Box<dyn EventSource>,
@@ -77,7 +77,8 @@ pub fn measure(
         let mut is_over_limit = false;
         if now >= next_period {
             next_period += period;
-            // Periods in which this thread was stopped have nothing to show.
+            // Periods that passed while this thread was stopped are skipped, because they have
+            // nothing to show.
             if next_period < now {
                 next_period = now + period;
             }
@@ -109,7 +110,7 @@ pub fn measure(
             break FinishReason::Duration;
         }
     };
-    // From here on, Ctrl-C arrives as a signal again.
+    // From here on, the terminal sends Ctrl-C as a signal again, not as a key.
     session.shown().end_live();
     source.end(reason, &mut session)?;
     Ok((session.finish(), reason == FinishReason::Stop))

@@ -50,14 +50,14 @@ use vmnoise_rights::account::Account;
 /// Duration of a run without a limit, which Ctrl-C ends.
 pub const FOREVER_NS: u64 = RunOptions::FOREVER_NS;
 
-/// Options of a run that hold for every source.
+/// Options of a run that apply to every source.
 #[derive(Debug, Default)]
 pub struct RunRequest {
     /// Path of the recording.
     pub output: Option<PathBuf>,
     /// Path for the last lines of the trace if a limit stops the run.
     pub trace_file: Option<PathBuf>,
-    /// Default name of a trace.
+    /// Default name of the trace file.
     pub trace_name: &'static str,
     /// Actions when a limit is hit.
     pub on_threshold: Vec<Action>,
@@ -65,12 +65,12 @@ pub struct RunRequest {
     pub on_end: Vec<Action>,
     /// Account whose rights the run takes.
     pub user: Option<Account>,
-    /// Whether result files are written under their names after the run.
+    /// Whether the run writes result files when it ends.
     pub saves_results: bool,
 }
 
 impl RunRequest {
-    /// Returns the work that remains after the programs are attached.
+    /// Returns the work that remains after the BPF programs are attached.
     fn works(&self, source: &impl EventSource) -> Vec<AttachedWork> {
         let acts = |is_it: fn(&Action) -> bool| self.actions().any(is_it);
         let mut works = source.works();
@@ -90,10 +90,12 @@ impl RunRequest {
 }
 
 /// Makes a run. `set_up` prepares the source while this process still has all its rights. `view`
-/// shows the run and prints the result; `frame` fills the terminal until then.
+/// shows the run and prints the result. `frame`, if there is one, fills the terminal until the
+/// result.
 ///
 /// # Errors
-/// If the run cannot be set up or fails; or, after the result, the error of the recording.
+/// If the run cannot be set up or fails. Errors of the recording and of actions are returned after
+/// the result is printed.
 pub fn run_measurement<S: EventSource + 'static>(
     run: &RunRequest,
     view: &mut dyn View,
@@ -132,8 +134,8 @@ fn carry_out<S: EventSource + 'static>(
     let helpers = Helpers::for_actions(run.actions())?;
     vmnoise_rights::begin(run.user.as_ref())?;
     interrupt::catch().context("catching Ctrl-C")?;
-    // Read before the measurement, since nothing is drained meanwhile. Unreadable settings are
-    // unknown, as in older recordings.
+    // The settings are read before the measurement, because nothing is drained while they are read.
+    // Unreadable settings stay unknown, as in older recordings.
     let settings = recording
         .as_ref()
         .and_then(|_| vmnoise_audit::settings(Path::new("/")).ok());
@@ -158,7 +160,8 @@ fn carry_out<S: EventSource + 'static>(
         true => Ok(()),
         false => on_threshold.act(by_limit, &outcome.trace),
     };
-    // Before the disk: it may never take the rest of the recording.
+    // The result is printed before the recording is complete, because the disk may never take the
+    // rest of the recording.
     let shown = outcome.print(&facts, view);
     let finish_reason = outcome.explained.finish_reason();
     let trace = outcome.trace;
@@ -179,7 +182,7 @@ fn carry_out<S: EventSource + 'static>(
         }
     }
     if stopped && called_as::is_rtla() {
-        // In rtla a failed action ends the list, and the run still reports the limit.
+        // In rtla, a failed action ends the list of actions, and the run still reports the limit.
         if let Some(failed) = failure.take() {
             ExitStatus::of_error(&failed);
         }
@@ -188,7 +191,8 @@ fn carry_out<S: EventSource + 'static>(
     match write_error.or(failure).or(ended.err()) {
         Some(error) => Err(error),
         None if stopped => Ok(ExitStatus::Limit),
-        // The reason was reported when it happened. An observed thread may end at any time.
+        // The reason for the failure was already printed. The end of an observed thread is no
+        // error.
         None if finish_reason == Some(FinishReason::Failed)
             && facts.workload != MeasuringCommand::Observed =>
         {

@@ -5,7 +5,7 @@
 /// MPI 4.1's orte/mca/schizo/ompi/schizo_ompi.c, srun(1).)
 const VARIABLES: [&str; 3] = ["PMIX_RANK", "OMPI_COMM_WORLD_RANK", "SLURM_PROCID"];
 
-/// Returns the number in the first of these variables that holds one.
+/// Returns the number from the first of `VARIABLES` that holds a number.
 pub fn rank(variable: impl Fn(&str) -> Option<String>) -> Option<u32> {
     let said = VARIABLES.iter().filter_map(|name| variable(name));
     said.filter_map(|text| text.parse().ok()).next()

@@ -8,13 +8,13 @@ use vmnoise_explain::{TraceLine, TraceNoise};
 use crate::run::at_stop::AtStop;
 use crate::run::trace_line;
 
-/// Most lines kept: about as many as rtla's default buffer holds for one CPU (1.4 MB).
+/// Maximum number of lines: about as many as rtla's default buffer holds for one CPU (1.4 MB).
 const KEPT: usize = 32_768;
 
 /// Key of a gap or wake-up: its start or due time (CLOCK_MONOTONIC, nanoseconds), and its CPU.
 pub type GapKey = (u64, u32);
 
-/// Last lines, oldest first.
+/// Last lines of the trace, oldest first.
 #[derive(Debug, Default)]
 pub struct RecentTrace {
     workload: Option<MeasuringCommand>,
@@ -40,7 +40,7 @@ impl RecentTrace {
         self.lines.push_back(line);
     }
 
-    /// Ends the saved trace with this gap, which hit a limit; with `None` the trace keeps all its
+    /// Ends the saved trace with this gap, which hit a limit. With `None`, the trace keeps all
     /// lines.
     pub fn save_up_to(&mut self, gap: Option<GapKey>) {
         self.saved_up_to = gap;
@@ -51,7 +51,7 @@ impl RecentTrace {
         self.at_stop = Some(at_stop);
     }
 
-    /// Returns that evidence, if this wake-up hit the limit.
+    /// Returns the evidence of the stop, if this wake-up hit the limit.
     pub fn at_stop(&self, wakeup: GapKey) -> Option<&AtStop> {
         self.at_stop.as_ref().filter(|kept| kept.wakeup == wakeup)
     }
@@ -84,7 +84,7 @@ impl RecentTrace {
     }
 }
 
-/// Returns whether this is the line of that gap, or the last line of that wake-up.
+/// Returns whether `line` is the line of `gap`, or the last line of this wake-up.
 fn ends_with(gap: GapKey, line: &TraceLine) -> bool {
     match line {
         TraceLine::Sample(sample) => (sample.start_mono_ns, sample.cpu) == gap,

@@ -76,7 +76,7 @@ impl<'a> Session<'a> {
         }
     }
 
-    /// Takes one event.
+    /// Explains one event, and records it if a recording was asked for.
     pub fn accept(&mut self, event: &Event) {
         if self.recorder.is_recording() {
             self.recorder.push(event);
@@ -89,7 +89,8 @@ impl<'a> Session<'a> {
         self.explaining.push(event, &mut self.sinks);
     }
 
-    /// Has the recorded data written, so that they survive the end of this process.
+    /// Hands the recorded data to the writing thread. Data that this thread has written survive the
+    /// end of this process.
     pub fn flush(&mut self) {
         self.recorder.flush();
         self.report_recorder();
@@ -106,8 +107,8 @@ impl<'a> Session<'a> {
         &mut self.sinks.shown
     }
 
-    /// Returns whether a limit was hit since the last call: that of a whole period (`of_period`),
-    /// or that of a gap. In the second case the saved trace ends with this gap.
+    /// Returns whether a limit was hit since the last call. `of_period` says whether the limit of a
+    /// whole period was hit. If a gap hit its limit, the saved trace ends with this gap.
     pub fn take_limit_hit(&mut self, of_period: bool) -> bool {
         let gap = self.sinks.stop_hit.take();
         let hit = of_period || gap.is_some();
@@ -166,7 +167,7 @@ impl<'a> Session<'a> {
         self.sinks.culprits = Some(Culprits::default());
     }
 
-    /// Returns the culprits of this vCPU so far, the most expensive first.
+    /// Returns the culprits of this vCPU so far, in descending order of their time.
     pub fn culprits(&self, vcpu: VcpuId) -> Vec<HostCulprit> {
         let culprits = self.sinks.culprits.iter();
         let named = culprits.flat_map(|sums| sums.of(vcpu, |id| self.explaining.source_name(id)));
@@ -183,7 +184,7 @@ impl<'a> Session<'a> {
         Duration::from_nanos(last_ns.saturating_sub(first_ns))
     }
 
-    /// Ends the session: explains the rest and ends the recording.
+    /// Ends the session: explains the pending events and ends the recording.
     pub fn finish(mut self) -> SessionOutcome {
         let measured = self.measured();
         self.explaining.run_out(&mut self.sinks);
@@ -282,7 +283,8 @@ mod tests {
         })
     }
 
-    /// Returns the samples of the osnoise paper's case, again and again; the last one is cut off.
+    /// Returns the sample of the osnoise paper 49 times. The stream ends before a watermark makes
+    /// the last sample certain.
     fn events() -> Vec<Event> {
         let names = ["eno1:62", "ksoftirqd/16:129"];
         let mut events: Vec<Event> = (0..)

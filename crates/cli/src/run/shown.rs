@@ -9,17 +9,17 @@ use super::view::{FrameStart, Meanwhile, View};
 use crate::progress::{TimeLine, planned};
 use crate::say;
 
-/// View of the result, and the display on the terminal before it.
+/// View of the result, and display on the terminal before the result.
 pub struct TerminalView<'a> {
     view: &'a mut dyn View,
-    /// Frame that the run will have.
+    /// Function that begins the frame, if the run has a frame.
     frame: Option<FrameStart>,
     live: Option<Box<dyn View>>,
     line: Option<TimeLine>,
 }
 
 impl<'a> TerminalView<'a> {
-    /// Creates the views; if there is a frame, `view` draws nothing before its result.
+    /// Creates the views. If there is a frame, `view` must draw nothing before its result.
     pub fn new(view: &'a mut dyn View, frame: Option<FrameStart>) -> TerminalView<'a> {
         TerminalView {
             view,
@@ -29,12 +29,12 @@ impl<'a> TerminalView<'a> {
         }
     }
 
-    /// Returns whether the trace must be reported.
+    /// Returns whether the view wants the trace.
     pub fn wants_trace(&self) -> bool {
         self.view.wants_trace()
     }
 
-    /// Reports to the view, and to the frame if there is one.
+    /// Calls `report` with the view, and with the frame if there is one.
     pub fn report(&mut self, report: impl Fn(&mut dyn View)) {
         report(self.view);
         if let Some(live) = &mut self.live {
@@ -81,22 +81,23 @@ impl<'a> TerminalView<'a> {
         }
     }
 
-    /// Returns whether the terminal is being drawn on, so that nobody else may write there.
+    /// Returns whether vmnoise draws on the terminal now. Commands must not write there meanwhile.
     pub fn draws_live(&self) -> bool {
         self.live.is_some() || self.line.is_some()
     }
 
-    /// Returns whether the user cannot see the output any more, or has closed it: the run may end.
+    /// Returns whether the user has closed the output or cannot see it any more. If so, the run may
+    /// end.
     pub fn is_gone(&self) -> bool {
         self.view.is_gone() || self.live.as_ref().is_some_and(|live| live.is_gone())
     }
 
-    /// Returns whether everything that was asked for has been measured.
+    /// Returns whether everything that the user asked for has been measured.
     pub fn is_complete(&self) -> bool {
         self.view.is_complete()
     }
 
-    /// Ends the drawing, without waiting.
+    /// Ends the drawing on the terminal, without waiting.
     pub fn end_live(&mut self) {
         if let Some(live) = &mut self.live {
             live.end();

@@ -16,7 +16,8 @@ pub fn header(workload: MeasuringCommand) -> String {
     )
 }
 
-/// Returns the line, and for a sample a second line with its budget. Ends with a newline.
+/// Returns the text of a line. A sample gets a second line with its budget. The text ends with a
+/// newline.
 pub fn render(line: &TraceLine) -> String {
     match line {
         TraceLine::Noise(noise) => self::noise(noise),
@@ -28,19 +29,19 @@ pub fn render(line: &TraceLine) -> String {
     }
 }
 
-/// Returns the line of an activity. Ends with a newline.
+/// Returns the line of an activity, with a newline at the end.
 pub fn noise(noise: &TraceNoise) -> String {
     prefixed(noise.cpu, noise.end_mono_ns, &noise_event(noise))
 }
 
-/// Prefixes CPU and time as ftrace does: `[cpu]`, seconds rounded to microseconds.
+/// Returns a line with ftrace's prefix: `[cpu]`, and the time in seconds, rounded to microseconds.
 pub fn prefixed(cpu: u32, at_mono_ns: u64, text: &str) -> String {
     let us = at_mono_ns.saturating_add(500) / 1000;
     let (seconds, us) = (us / 1_000_000, us % 1_000_000);
     format!("[{cpu:03}] {seconds:>5}.{us:06}: {text}\n")
 }
 
-/// Formats a time as the kernel's tracer does (`%llu.%09u`): seconds.
+/// Formats a time in seconds as the kernel's tracer does (`%llu.%09u`).
 pub fn instant(mono_ns: u64) -> String {
     format!("{}.{:09}", mono_ns / 1_000_000_000, mono_ns % 1_000_000_000)
 }
@@ -52,10 +53,10 @@ fn noise_event(noise: &TraceNoise) -> String {
         ActivityKind::Nmi => format!("nmi_noise: {time}"),
         ActivityKind::Irq => format!("irq_noise: {name} {time}"),
         ActivityKind::Softirq => format!("softirq_noise: {} {time}", padded(name)),
-        // No task ran although the workload could have. The kernel's tracer shows this as a turn of
-        // the idle task.
+        // No task ran, although the workload was ready to run. The kernel's tracer shows this as a
+        // run of the idle task.
         ActivityKind::Throttled => format!("thread_noise: swapper/{cpu}:0 {time}"),
-        // The kernel's tracer has no event for this, since it cannot be stopped.
+        // The kernel's tracer has no event for a stop, because its threads cannot be stopped.
         ActivityKind::Stopped => format!("not_measured: stopped {time}"),
         _ => format!("thread_noise: {} {time}", padded(name)),
     }

@@ -1,5 +1,5 @@
-//! Trait of the views of a run: printers of the result, the frame on the terminal, and gatherers of
-//! data.
+//! Trait of the views of a run. A view prints the result, draws the frame on the terminal, or
+//! gathers data.
 
 use std::time::Duration;
 
@@ -13,17 +13,18 @@ use vmnoise_explain::{
 use super::recent_trace::RecentTrace;
 pub use crate::feed::sender::FeedReport;
 
-/// Advance of the steal clock of the machine below, for each CPU in a period.
+/// Advance of this machine's steal clock on each CPU in a period, in nanoseconds; `None` if
+/// unknown.
 pub type OuterStealAdvance = [(u32, Option<u64>)];
 
-/// One period of gaps or wake-ups, at its end.
+/// Period of gaps or wake-ups that has just ended.
 #[derive(Debug)]
 pub struct Period<'a> {
     /// End of the period, since the start of the run.
     pub since_start: Duration,
     /// Time taken from each CPU.
     pub lines: &'a [PeriodLine],
-    /// Steal time of the machine below.
+    /// Advance of this machine's steal clock.
     pub outer_steal: &'a OuterStealAdvance,
     /// Longest gap of the run so far.
     pub longest: Option<NamedInterval>,
@@ -34,7 +35,7 @@ pub struct Period<'a> {
 /// Display of a run before its result.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Meanwhile {
-    /// Display of the view itself.
+    /// The view's own display.
     Own,
     /// Remaining time only.
     Time,
@@ -44,11 +45,12 @@ pub enum Meanwhile {
 
 /// View of a run. Each view implements the methods that it needs.
 pub trait View {
-    /// Returns whether the trace is reported, and its last lines are kept for the end.
+    /// Returns whether the view wants the trace. If so, the view receives all lines, and
+    /// [`finish`](Self::finish) receives the last lines.
     fn wants_trace(&self) -> bool {
         false
     }
-    /// Returns the display while the run goes on.
+    /// Returns the display before the result.
     fn meanwhile(&self) -> Meanwhile {
         Meanwhile::Own
     }
@@ -68,30 +70,33 @@ pub trait View {
     fn period(&mut self, _period: &Period<'_>) {}
     /// Handles the end of a period of exits.
     fn exits_so_far(&mut self, _measured: Duration, _exits: &ExitExplainer) {}
-    /// Handles a turn of the loop that drains events, many times a second. Waiting here causes lost
-    /// events.
+    /// Handles a turn of the loop that drains events. It is called many times a second, and a view
+    /// that waits here causes lost events.
     fn turn(&mut self) {}
-    /// Handles the last turn: the run ends. The view is dropped after the last drain.
+    /// Handles the end of the run. The view is dropped after the last drain.
     fn end(&mut self) {}
     /// Handles a message about a problem that does not end the run.
     fn notice(&mut self, _message: &str) {}
-    /// Returns whether the user cannot see the output any more, or has closed it: the run may end.
+    /// Returns whether the user has closed the output or cannot see it any more. If so, the run may
+    /// end.
     fn is_gone(&self) -> bool {
         false
     }
-    /// Returns whether everything that was asked for has been measured: the run may end early.
+    /// Returns whether everything that the user asked for has been measured. If so, the run may end
+    /// early.
     fn is_complete(&self) -> bool {
         false
     }
-    /// Handles a limit that was hit after `measured`, before its actions are carried out.
+    /// Handles the limit that stopped the run after `measured`, before the actions of the limit are
+    /// carried out.
     ///
     /// # Errors
     /// If stdout cannot be written.
     fn acts(&mut self, _measured: Duration) -> Result<()> {
         Ok(())
     }
-    /// Handles the end of a run of gaps or wake-ups, and prints its result on stdout. `trace` has
-    /// the last lines, if they were wanted.
+    /// Handles the end of a run of gaps or wake-ups, and prints its result on stdout. `trace` holds
+    /// the last lines of the trace, if the view wants them.
     ///
     /// # Errors
     /// If stdout cannot be written.
@@ -114,6 +119,7 @@ pub trait View {
     }
 }
 
-/// Fills the terminal with a view of a run; returns `None` with a message if the terminal refuses.
-/// Dropping the view waits until the terminal has taken all output.
+/// Function that fills the terminal with a view of a run. If the terminal refuses, the function
+/// prints a message and returns `None`. Dropping the view waits until the terminal has taken all
+/// output.
 pub type FrameStart = fn(&RunFacts) -> Option<Box<dyn View>>;

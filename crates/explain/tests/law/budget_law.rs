@@ -18,7 +18,7 @@ type Words = (u8, u8, [u32; 4]);
 /// Range of a stream's times. Half of the times are small, so that they collide.
 #[derive(Clone, Copy)]
 struct Times {
-    /// Whether times extend to both ends of a u64, with clocks that bend at will.
+    /// Whether times extend to both ends of a u64, and clock readings are arbitrary.
     extreme: bool,
 }
 
@@ -52,7 +52,7 @@ impl Times {
         }
     }
 
-    /// Returns a start and an end, which mostly lies after the start.
+    /// Returns a start and an end. In most cases, the end lies after the start.
     fn span(self, a: u32, b: u32) -> (u64, u64) {
         let start = self.at(a);
         if b.is_multiple_of(5) {
@@ -63,7 +63,7 @@ impl Times {
     }
 }
 
-/// Returns any frame of a host, possible or not. Parts of the frame collide with earlier frames.
+/// Returns any frame of a host, possible or not. Some values are equal to those of earlier frames.
 fn frame(times: Times, [a, b, c, d]: [u32; 4]) -> HostFrame {
     let (from_tsc, until_tsc) = times.span(a, b);
     HostFrame {
@@ -152,7 +152,7 @@ fn event(times: Times, (which, cpu, [a, b, c, d]): Words) -> Event {
     }
 }
 
-/// Returns the facts of a run with any set of probes, on bare metal or in a machine.
+/// Returns the facts of a run with any set of probes, on bare metal or in a virtual machine.
 fn facts(bits: u16) -> RunFacts {
     let mut facts = streams::facts();
     let bit = |n: u16| bits >> n & 1 == 1;
@@ -196,7 +196,7 @@ laws! {
     }
 }
 
-/// The stream begins with as many exits as show KVM's usual time. Then any events follow.
+/// The stream begins with enough exits to show KVM's usual time. Then any events follow.
 #[test]
 fn holds_after_a_hundred_exits() {
     let exits = prop::collection::vec((0..20_u64, 1..9_u64, 0..4_u64), 100..140);

@@ -1,5 +1,5 @@
-//! Runs in which the counter sometimes jumps forward or back. Each explained gap has its true date,
-//! and the summary reports gaps without a date.
+//! Tests runs in which the counter sometimes jumps forward or back. Each explained gap must have
+//! its true date, and the summary must report the gaps without a date.
 
 use crate::streams::clocks::clock_facts;
 use crate::streams::{activity, explain, facts, finish, gap, gap_of, parts, source};
@@ -29,8 +29,8 @@ struct Jump {
     by_ns: i64,
 }
 
-/// A hole in the workload's time. Its own kernel's interrupt takes `irq_ns` of the hole; if this is
-/// 0, no kernel can see the cause.
+/// A hole in the workload's time. An interrupt of the workload's kernel takes `irq_ns` of the hole.
+/// If this is 0, no kernel can see the cause.
 #[derive(Debug, Clone, Copy)]
 struct Hole {
     at_ns: u64,
@@ -120,7 +120,8 @@ impl Run {
         }
     }
 
-    /// Returns the events of the recorder: in each drain the clocks, and then what ended before.
+    /// Returns the events of the recorder. Each drain begins with a reading of the clocks, and then
+    /// reports everything that has ended since the last drain.
     fn events(&self) -> Vec<Event> {
         let names = (0..NAMES).map(|id| source(id as u32, "some"));
         let mut events: Vec<Event> = names.chain([self.anchor(0)]).collect();
@@ -167,7 +168,7 @@ impl Run {
 }
 
 /// Returns whether two jumps look like a clock that is slewed: they are short, about equally long,
-/// and lie in consecutive drains. The readings of the clocks cannot tell both apart, so the law
+/// and lie in consecutive drains. The readings of the clocks do not show the difference, so the law
 /// does not cover such jumps.
 fn looks_slewed(last: &Jump, next: &Jump) -> bool {
     let is_short = |jump: &Jump| jump.by_ns.unsigned_abs() <= DRAIN_NS / 6;
@@ -179,8 +180,8 @@ fn looks_slewed(last: &Jump, next: &Jump) -> bool {
 
 fn any_run() -> impl Strategy<Value = Run> {
     // The recorder detects no jump shorter than 10 us plus the 200th part of a drain: 110 us. Some
-    // runs repeat the same jump. Some jumps back are shorter than a drain, so that the counter
-    // still exceeds its last reading at the next one.
+    // runs repeat the same jump. Some jumps back are shorter than a drain: at the next drain, the
+    // counter still exceeds its last reading.
     let by_ns = prop_oneof![
         Just(S as i64),
         (150 * US..30 * S).prop_map(|ns| ns as i64),

@@ -10,7 +10,7 @@ use vmnoise_explain::{JoinError, PairingVerdict, Pairs};
 
 const MS: u64 = 1_000_000;
 
-/// Returns whether both sides recorded at this instant, with 30 ms on either side.
+/// Returns whether both sides recorded at this instant, and for 30 ms before and after it.
 fn both_record(plan: &RecordingPlan, at_ns: u64) -> bool {
     let records =
         |(from, to): (u64, u64)| (from + 30 * MS..to.saturating_sub(30 * MS)).contains(&at_ns);
@@ -28,7 +28,7 @@ fn had_little_evidence(error: &JoinError) -> bool {
     pairing.verdict == PairingVerdict::NotProven && most < Some(20)
 }
 
-/// Checks that every time that both sides recorded is converted correctly, within the bound.
+/// Checks that times at which both sides recorded are converted, with an error within the bound.
 fn lays_the_truth(plan: &RecordingPlan, pairs: &Pairs) -> Result<(), TestCaseError> {
     let clocks = &plan.clocks;
     let mut dice = Dice(plan.seed);

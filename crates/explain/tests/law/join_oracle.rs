@@ -35,7 +35,8 @@ fn of_guest(at: u64, guest: &[Activity]) -> Option<(Share, Option<Name>)> {
     })
 }
 
-/// Returns the owner of this nanosecond of the guest, and whether the guest's vCPU waits in it.
+/// Returns the owner of this nanosecond of the guest, and whether the guest's vCPU waits for a CPU
+/// in it.
 fn owner(
     at: u64,
     guest: &[Activity],
@@ -79,7 +80,8 @@ fn paint(gap: &Gap, guest: &[Activity], scenes: &[ExitScene], bound_ns: u64) -> 
             .position(|it| it.start_ns <= at && at < it.end_ns);
         let is_blurred = out.is_some_and(|place| blurred[place]);
         waited += u64::from(waits && !is_blurred);
-        // During a sleep that the guest asked for, the work of the guest's kernel keeps the time.
+        // While a vCPU is halted at its guest's request, the work of the guest's kernel remains the
+        // owner of the time.
         let is_guests = out.is_none_or(|place| {
             scenes[place].owner(at).0 == Share::Halted && of_guest(at, guest).is_some()
         });

@@ -1,4 +1,4 @@
-//! Tests that the generator of pairs knows the truth.
+//! Tests that the generator of pairs reports the truth about its recordings.
 
 use crate::streams::any_plans::any_plan;
 use crate::streams::pairs::{RecordedPair, RecordingPlan, TICK_NS};
@@ -38,8 +38,8 @@ fn all_clocks_go_on(pair: &RecordedPair) -> bool {
     })
 }
 
-/// The end of a run is a reading of its own. It may come soon after the last reading, and then must
-/// be later.
+/// At the end of a run, the clocks are read once more. Even if this reading follows the last
+/// reading closely, its times must be later.
 #[test]
 fn a_run_that_ends_just_after_a_look_has_that_at_its_end() {
     for seed in 0..100 {
@@ -76,7 +76,7 @@ laws! {
             // A counter that went back shows some readings twice.
             let goes_on = truth.is_sorted_by(|a, b| a.0 <= a.1 && a.1 < b.0);
             prop_assert!(goes_on || clocks.goes_back(), "{:?}", truth);
-            // What ends after the last drain is not reported.
+            // Gaps that end after the last drain are not reported.
             let gaps: Vec<(u64, u64)> = gaps.collect();
             let truth = truth.into_iter().filter(|(from, to)| from < to);
             prop_assert!(truth.take(gaps.len()).eq(gaps));

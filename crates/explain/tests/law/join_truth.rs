@@ -31,7 +31,8 @@ fn joined(pair: &RecordedPair) -> Result<Joined, JoinError> {
     Ok(Joined { run, vcpus })
 }
 
-/// Returns the gaps of this life, by the guest's counter at their begin and end.
+/// Returns the gaps of this life. The keys are the values of the guest's counter at the start and
+/// the end of each gap.
 fn gaps_of<'a>(plan: &RecordingPlan, life: &'a Life) -> HashMap<(u64, u64), &'a LifeSpan> {
     let tsc = |at_ns| plan.clocks.guest_tsc(at_ns);
     let gaps = life.gaps.iter();
@@ -75,7 +76,7 @@ fn claims_no_more_than_was_seen(
     Ok(())
 }
 
-/// Returns the number of exits in a gap, and their time in it, by the ideal clock.
+/// Returns the number of exits in a gap, and their ideal time in the gap.
 fn overlap_ns(gap: &LifeSpan, exits: &[LifeSpan]) -> (u64, u64) {
     let inside = exits.iter().filter_map(|exit| {
         let (from, to) = (exit.start_ns.max(gap.start_ns), exit.end_ns.min(gap.end_ns));
@@ -104,7 +105,8 @@ fn reports_the_truth(
             let reported_ns: u64 = tree.stretches[0].exits.iter().map(|exit| exit.dur_ns).sum();
             // Each end of an exit is converted within the bound. An exit that then overlaps its gap
             // by at most twice the bound is not named. Its true overlap may be four times the
-            // bound. A clock that is disciplined by 500 ppm adds a part of the length.
+            // bound. A clock whose rate is changed by 500 ppm adds an error proportional to the
+            // length.
             let slack_ns = (4 * found.bound_ns + 2) * count.max(1) + truth_ns / 1_000;
             let overlap_ns = 2 * found.bound_ns;
             let is_named = |exit: &ExitBranch| exit.dur_ns > overlap_ns;
@@ -138,7 +140,8 @@ laws! {
         claims_no_more_than_was_seen(&plan, &pair, &joined)?;
         let run = joined.run;
         reports_the_truth(&plan, &pair, &run)?;
-        // Where the counter went back, the guest's own clock is not followed any more, soon after its begin maybe.
+        // If the guest's counter goes back, its clock is not followed any more. This may happen
+        // soon after the start, so that no gap is witnessed.
         prop_assert!(run.joined.witnessed > 0 || plan.clocks.goes_back());
         prop_assert!(run.host.complete);
     }
@@ -186,7 +189,7 @@ fn another_vm_on_the_same_host_is_not_blamed() {
 fn a_quiet_host_is_blamed_for_nothing() {
     let mut pair = RecordingPlan::plain().record();
     let run = joined(&pair).unwrap().run;
-    // The same guest, and a host that did nothing while it observed its gaps.
+    // The guest's recording stays the same, but the host reports no exits.
     let pairs = pairs_of(&pair).unwrap();
     pair.host.retain(|event| !matches!(event, Event::Exit(_)));
     let quiet = join(
@@ -317,8 +320,8 @@ fn a_recording_that_was_cut_knows_nothing_after_its_last_watermark() {
     assert!(run.trees.iter().any(|tree| stamped(tree).1 > until_ns));
 }
 
-/// The guest's counter goes back by less than a drain (20 ms), or by more, and so shows readings
-/// twice.
+/// The guest's counter goes back by less than the time between two drains (20 ms), or by more. It
+/// therefore shows some readings twice.
 #[test]
 fn a_guest_that_was_loaded_from_a_snapshot_is_joined_where_its_time_is_known() {
     for back_ns in [5_000_000, 300_000_000] {
@@ -336,7 +339,7 @@ fn a_guest_that_was_loaded_from_a_snapshot_is_joined_where_its_time_is_known() {
     }
 }
 
-/// Where exits were left out, the kernel's own sums say how long the vCPU was there.
+/// If exits are left out, the kernel's own totals say how long the vCPU was on the host.
 #[test]
 fn a_host_that_leaves_exits_out_knows_how_long_its_vcpus_were_there() {
     const LEFT_NS: u64 = 1_200_000_000;

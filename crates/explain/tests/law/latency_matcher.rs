@@ -10,7 +10,8 @@ use vmnoise_explain::{JoinError, PairingFailure, PairingVerdict, Pairs};
 
 const MS: u64 = 1_000_000;
 
-/// Alone on its host, for long enough to tell.
+/// Returns the plan of a guest that is the only VM on its host. Its recording is long enough for a
+/// verdict.
 fn any_tasks() -> impl Strategy<Value = RecordingPlan> {
     let longer = any_plan().prop_map(|plan| RecordingPlan {
         other_vms: 0,

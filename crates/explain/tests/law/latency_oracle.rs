@@ -89,7 +89,7 @@ fn stretches(it: &Activation) -> Vec<Reported> {
         .collect();
     for at in it.expiry_mono_ns..it.woke_mono_ns {
         let phase = phase(at, it);
-        // Two segments of unknown phase touch at a recorded event.
+        // A recorded event separates two segments even if the phase of both is unknown.
         let is_step = steps.contains(&at);
         match stretches.last_mut() {
             Some((last, span)) if *last == phase && !is_step => span.end = at + 1,
@@ -196,8 +196,8 @@ fn obeys_the_law(run: &JoinedRun) -> &JoinedLatencies {
                     let (start_ns, end_ns) = (piece.start_mono_ns, piece.end_mono_ns);
                     assert!(within.contains(&start_ns) && within.contains(&end_ns));
                 }
-                // A sleep is the guest's if the guest's own kernel was busy, so `Blocked` is left
-                // out here.
+                // A sleep counts as work of the guest if the guest's kernel was busy, so `Blocked`
+                // is left out here.
                 for share in Share::ALL.into_iter().filter(|it| *it != Share::Blocked) {
                     let pieces = exit.pieces.iter().filter(|it| it.share == share);
                     let parts = exit.parts.iter().filter(|it| it.share == share);
@@ -261,8 +261,8 @@ laws! {
         prop_assert_eq!(latencies.joined.wakeups, wakeups.len() as u64);
         prop_assert_eq!(latencies.joined.witnessed, wakeups.len() as u64);
         let [.., user] = &latencies.cpus[0].contexts;
-        // The residual is the guest's where the clock error is small enough, and has an unknown
-        // side elsewhere.
+        // If the clock error is small enough, the residual belongs to the guest's side. Otherwise,
+        // its side is unknown.
         let short = |span: &std::ops::Range<u64>| span.end - span.start <= 2 * bound_ns;
         let reported: Vec<Reported> = wakeups.iter().flat_map(stretches).collect();
         let unsure = reported.iter().filter(|(_, span)| short(span)).count() as u64;

@@ -1,5 +1,5 @@
-//! One event is missing, at any place of a stream. The result then claims nothing beyond the truth,
-//! and counts the loss.
+//! Tests streams in which one event is missing, at any place. The result must then claim nothing
+//! beyond the truth, and must count the loss.
 
 use super::oracle::{LENGTH, Painted, SOURCES, all_over_by, booked, gaps, paint, stream};
 use crate::streams::kvm_standards::Standards;
@@ -45,7 +45,7 @@ impl Whole {
     }
 }
 
-/// Returns a random stream. `counts`: the workload reads its counter of interferences.
+/// Returns a random stream. `counts` says whether the workload counts interferences.
 fn any_whole(counts: impl Strategy<Value = bool>) -> impl Strategy<Value = Whole> {
     let kinds = [
         ActivityKind::Thread,

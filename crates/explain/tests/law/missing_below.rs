@@ -1,5 +1,6 @@
-//! As `missing`, for a host's stream: its vCPUs alone, and joined with a guest's stream, of which
-//! an event may also be missing.
+//! Tests a host's stream in which one event is missing, as `missing` does for gaps. The host's
+//! stream is explained alone, or joined with a guest's stream. In a join, the event may instead be
+//! missing in the guest's stream.
 
 use std::collections::BTreeMap;
 

@@ -1,8 +1,8 @@
-//! The laws and oracles: properties of results over generated streams whose truth is known.
-//! `PROPTEST_CASES` sets the number of streams. A law with expensive streams uses a fraction of
-//! this number.
+//! Laws and oracles: tests of properties that results must have for generated streams whose truth
+//! is known. `PROPTEST_CASES` sets the number of streams. A law with expensive streams uses a
+//! fraction of this number.
 
-/// Defines laws over generated streams. `holds_for` divides their number by the divisor.
+/// Defines laws over generated streams. `holds_for` divides the number of streams by the divisor.
 macro_rules! laws {
     (one_in($divisor:expr); $(
         $(#[$meta:meta])*
@@ -44,14 +44,15 @@ use proptest::test_runner::{TestCaseResult, TestRunner};
 /// Tests a law with the number of streams in `PROPTEST_CASES`, divided by `divisor`. The divisors
 /// make all laws of the tier take about the same time.
 ///
-/// `proptest!` would let the variable override any other number.
+/// The macro `proptest!` is not used: with it, the variable would override the divided number.
 fn holds_for<S: Strategy>(divisor: u32, streams: S, law: impl Fn(S::Value) -> TestCaseResult) {
     let default = ProptestConfig::default();
     let cases = default.cases.div_ceil(divisor);
     let config = ProptestConfig {
         failure_persistence: None,
         cases,
-        // If more streams are refused than tried, a law checks too few. Small numbers may be chance.
+        // A law that rejects more streams than it tries checks too few. With few cases, this may be
+        // chance, so at least 24 rejections are allowed.
         max_global_rejects: cases.max(24),
         ..default
     };

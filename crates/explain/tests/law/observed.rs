@@ -12,7 +12,7 @@ use vmnoise_explain::Interval;
 
 const LENGTH_NS: u64 = 200_000;
 
-/// Returns the facts of a thread in a machine whose steal clock is sampled with each activity.
+/// Returns the facts of a thread in a virtual machine whose steal clock is read at each activity.
 fn facts() -> RunFacts {
     let mut facts = crate::streams::in_a_machine();
     facts.workload = MeasuringCommand::Observed;
@@ -44,10 +44,10 @@ fn a_gap_is_a_run_of_activities_with_the_way_between_them() {
         source(1, "SCHED:7"),
         source(2, "other:8"),
         anchor(0),
-        activity(ActivityKind::Irq, 500, 900, 0), // before the run
+        activity(ActivityKind::Irq, 500, 900, 0), // before the run begins
         with_steal(ActivityKind::Irq, 10_000, 14_000, 0, 1_000),
         activity(ActivityKind::Softirq, 15_000, 18_000, 1),
-        activity(ActivityKind::Irq, 30_000, 31_000, 0), // in the thread's run, reported before it
+        activity(ActivityKind::Irq, 30_000, 31_000, 0), // inside the next activity
         with_steal(ActivityKind::Thread, 22_000, 60_000, 2, 300),
         activity(ActivityKind::Irq, 90_000, 91_000, 0),
         anchor(LENGTH_NS),
@@ -140,7 +140,7 @@ fn a_turn_that_is_not_over_holds_back_what_lies_in_it() {
 }
 
 /// Returns the gaps, computed in another way: marks each µs that an activity takes, and each hole
-/// that a pair of activities around it bridges.
+/// that the two activities around it bridge.
 fn painted(activities: &[Activity]) -> Vec<(u64, u64)> {
     let us = |ns: u64| (ns / 1_000) as usize;
     let mut taken = vec![false; us(LENGTH_NS) * 2];
@@ -204,8 +204,8 @@ fn events(activities: &[Activity], marks: &[u64]) -> Vec<Event> {
 laws! {
     one_in(1);
 
-    /// All times are whole µs, so that no hole is shorter than one. The gaps must be those that the
-    /// oracle marks, disjoint and in order, and each budget must add up.
+    /// All times are whole µs, so that no hole is shorter than 1 µs. The gaps must be those that
+    /// the oracle marks, disjoint and in order, and each budget must add up.
     #[test]
     fn gaps_are_as_painted_wherever_the_watermarks_are(
         raw in prop::collection::vec((0..5usize, 1..180u64, 1..30u64, 0..2_000u64), 0..14),

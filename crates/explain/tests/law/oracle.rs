@@ -1,6 +1,6 @@
-//! Compares the sweep with an independent oracle, which assigns every nanosecond of small gaps. The
-//! streams here are in the order of ends and have true watermarks. Therefore no event may be late,
-//! wherever the watermarks are.
+//! Compares the sweep with an independent oracle, which assigns every nanosecond of small gaps. In
+//! these streams, events come in the order of their ends, and all watermarks are true. Therefore no
+//! event may be late, wherever the watermarks are.
 
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
@@ -59,8 +59,8 @@ fn holds(outer: &Activity, inner: &Activity) -> bool {
         && inner.end_mono_ns <= outer.end_mono_ns
 }
 
-/// Returns the steal of `activities[index]`, which are ascending by precedence. The steal of the
-/// activities nested directly in it is subtracted.
+/// Returns the steal time of `activities[index]`, without the steal time of the activities that are
+/// nested directly in it. `activities` are sorted by ascending precedence.
 fn own_steal_ns(activities: &[&Activity], index: usize) -> u64 {
     let outer = activities[index];
     let held = activities[index + 1..].iter().enumerate();
@@ -75,7 +75,7 @@ fn own_steal_ns(activities: &[&Activity], index: usize) -> u64 {
     outer.steal_ns.saturating_sub(nested_ns)
 }
 
-/// The budget of a gap, and what of `kvm` is not tested.
+/// Returns the budget of a gap, and the part of KVM's time that has no upper bound.
 pub(super) fn paint(
     facts: &RunFacts,
     gap: &Gap,
@@ -158,8 +158,8 @@ pub(super) fn booked(budget: &Interval) -> Painted {
     booked
 }
 
-/// Cuts `0..LENGTH` at `cuts` and takes every second piece as a gap: gaps of one CPU
-/// never overlap.
+/// Cuts `0..LENGTH` at `cuts`, and returns every second piece as a gap. Gaps of one CPU never
+/// overlap.
 pub(super) fn gaps(mut cuts: Vec<u64>, steal: &[u64]) -> Vec<Gap> {
     cuts.sort_unstable();
     cuts.chunks_exact(2)
@@ -172,8 +172,9 @@ pub(super) fn gaps(mut cuts: Vec<u64>, steal: &[u64]) -> Vec<Gap> {
         .collect()
 }
 
-/// Whoever takes the CPU from a workload is done when it runs again: no true
-/// watermark lies past a gap and inside an activity that reached into it.
+/// Returns whether a watermark at `mark` can be true for this gap. An activity that takes the CPU
+/// from the workload ends before the workload runs again. If the gap has ended by `mark`, all
+/// activities that reach into the gap must therefore have ended by `mark`.
 pub(super) fn all_over_by(mark: u64, gap: &Gap, activities: &[Activity]) -> bool {
     gap.end_tsc > mark
         || activities
@@ -181,8 +182,7 @@ pub(super) fn all_over_by(mark: u64, gap: &Gap, activities: &[Activity]) -> bool
             .all(|a| a.start_mono_ns >= gap.end_tsc || a.end_mono_ns <= mark)
 }
 
-/// Everything in the order of its end, with watermarks, anchors and tallies at
-/// `marks`.
+/// Returns all events in the order of their ends, with watermarks, anchors and tallies at `marks`.
 pub(super) fn stream(gaps: &[Gap], activities: &[Activity], marks: &[u64]) -> Vec<Event> {
     let ends = gaps.iter().map(|gap| (gap.end_tsc, 0, Event::Gap(*gap)));
     let reported = activities
@@ -239,7 +239,7 @@ laws! {
             .into_iter()
             .map(|(kind, start, length, id, steal)| {
                 let kind = ActivityKind::ALL[kind];
-                // Half of the activities have no steal, as most activities of a run.
+                // Half of the activities have no steal time, like most activities of a run.
                 let event = with_steal(kind, start, start + length, id, steal.saturating_sub(30));
                 let Event::Activity(activity) = event else { unreachable!() };
                 activity
@@ -259,8 +259,8 @@ laws! {
     }
 }
 
-/// Returns the number of gaps in which KVM's time was too long, and the number of gaps in which it
-/// had no upper bound.
+/// Checks that each budget is that of the oracle. Returns the number of gaps in which KVM's time
+/// was too long, and the number of gaps in which it had no upper bound.
 fn books_as_painted(
     facts: &RunFacts,
     gaps: &[Gap],
@@ -298,7 +298,7 @@ fn books_as_painted(
     Ok(bounded)
 }
 
-/// The stream is long enough that KVM's usual time becomes known for some reasons, and not yet for
+/// The stream is long enough that KVM's usual time becomes known for some reasons, but not for
 /// others.
 #[test]
 fn every_nanosecond_of_a_long_stream_is_booked_as_painted() {
@@ -330,9 +330,10 @@ fn every_nanosecond_of_a_long_stream_is_booked_as_painted() {
         Ok(())
     };
     holds_for(128, streams, books);
-    // It takes some 430 blocks until a hundred exits for the first reason were KVM's alone. Of
-    // those after them half is observed, of which 6 in 10 are for this reason, of which 2 in 9 hold
-    // others, of which half is longer: some 17 of a stream. 2 leave no room for chance in four streams and more.
+    // About 430 blocks contain a hundred exits that have the first reason and no other work. Half
+    // of the later exits are observed. Of these, 6 in 10 have the first reason; of these, 2 in 9
+    // contain other work; of these, half are longer. About 17 exits of a stream remain. With four
+    // streams or more, chance cannot reduce the average to 2.
     let (streams, seen) = (streams_seen.get(), seen.into_inner());
     assert!(
         seen.iter().all(|gaps| *gaps > 2 * streams),

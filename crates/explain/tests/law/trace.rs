@@ -1,5 +1,5 @@
-//! Tests the trace. Net durations must be those of the budgets, nothing may be reported twice or
-//! lost, and the lines must come in the order of their ends.
+//! Tests the trace. Net durations must be those of the budgets. No line may be repeated or lost,
+//! and the lines must come in the order of their ends.
 
 use crate::streams::{activity, anchor, gap, with_steal};
 use proptest::prelude::*;
@@ -160,7 +160,7 @@ laws! {
         events in proptest::collection::vec((0_u64..300, 0_u64..80, 0..ActivityKind::ALL.len(), 0_u64..100), 0..60),
         step in 1_u64..200,
     ) {
-        // Activities overlap in all ways, with any steal. Each event arrives when it ends.
+        // Activities overlap in all ways, with any steal time. Each event arrives when it ends.
         let mut ends: Vec<(u64, Event)> = events
             .iter()
             .map(|&(start, length, kind, steal_ns)| {
@@ -205,7 +205,7 @@ fn a_line_waits_for_cpus_that_may_still_report_of_earlier_ones_but_not_for_ever(
     };
     feed(crate::streams::source(0, "local_timer:236"));
     feed(activity(ActivityKind::Irq, MS, 2 * MS, 0));
-    // The workload has not reported a reading.
+    // The workload has not yet reported a reading of its clock.
     assert_eq!(feed(Event::Watermark(500 * MS)), 0);
     assert_eq!(feed(Event::Watermark(1_002 * MS)), 1);
 }

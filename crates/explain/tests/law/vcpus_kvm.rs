@@ -68,8 +68,8 @@ fn events(scenes: &[ExitScene]) -> Vec<Event> {
     events
 }
 
-/// Lengths of KVM's part, by reason, by whether the exit went to the VMM, and by number of
-/// interrupts if there was no other work.
+/// KVM's times in exits with at most one interrupt and no other work. They are grouped by reason,
+/// by whether the exit went to the VMM, and by the number of interrupts.
 type Seen = BTreeMap<(u64, bool, u32), Vec<u64>>;
 
 /// Returns KVM's time above its usual time in all these exits, and KVM's time without an upper

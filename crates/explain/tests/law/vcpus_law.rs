@@ -1,5 +1,5 @@
-//! Tests the law of exits of vCPUs. Parts add up to the exit and to its split, each nanosecond has
-//! the name of its owner, and a recording gives the result of the live run.
+//! Tests the law of exits of vCPUs. The parts of an exit add up to the exit and to its split, and
+//! each nanosecond has the name of its owner. A recording gives the same result as the live run.
 
 use std::collections::BTreeMap;
 

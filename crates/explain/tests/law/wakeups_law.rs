@@ -82,8 +82,8 @@ fn facts(bits: u16, period_ns: u64) -> RunFacts {
     facts
 }
 
-/// Returns the owners of the nanoseconds of a wake-up, found one nanosecond at a time, without
-/// steal.
+/// Returns the time of each share in a wake-up, counted one nanosecond at a time, without steal
+/// time.
 fn naive(activation: &Activation, events: &[Event]) -> BTreeMap<Share, u64> {
     let mut booked = BTreeMap::new();
     let (expiry_ns, woke_ns) = (activation.expiry_mono_ns, activation.woke_mono_ns);

@@ -1,9 +1,9 @@
-//! The law of exits: parts add up to the exit and to its split, and the pieces of one of the
-//! longest leave no hole.
+//! The law of exits. The parts of an exit add up to its length and to its split. The pieces of each
+//! of the longest exits leave no hole.
 
 use vmnoise_explain::{ExitBudget, ExitsRun};
 
-/// What holds whatever the stream holds.
+/// Asserts that a result obeys the law, which holds for any stream.
 pub fn obeys_the_law(budgets: &[ExitBudget], run: &ExitsRun) {
     for budget in budgets {
         let of = |share| -> u128 {

@@ -1,10 +1,10 @@
-//! The law of gaps: budgets add up, shares add up to the noise, and the same stream gives the
-//! same result.
+//! The law of gaps. The parts of a budget add up to the gap, the shares add up to the noise, and
+//! the same stream gives the same result.
 
 use vmnoise_events::{Event, RunFacts, Share};
 use vmnoise_explain::{Explainer, InterferenceColumns, PeriodLine, ReportedHost, Summary};
 
-/// Sums of the budgets that came out, and of the periods.
+/// Sums over all budgets, and the lines of all periods.
 struct Seen {
     gaps: u64,
     noise_ns: u128,
@@ -43,7 +43,7 @@ fn run(facts: &RunFacts, events: &[Event]) -> (Seen, Summary) {
     (seen, explainer.finish())
 }
 
-/// Fails where a run over these events breaks it.
+/// Asserts that a run with these events obeys the law.
 pub fn obeys_the_law(facts: &RunFacts, events: &[Event]) {
     let (seen, summary) = run(facts, events);
     for cpu in &summary.cpus {
@@ -83,7 +83,7 @@ pub fn obeys_the_law(facts: &RunFacts, events: &[Event]) {
         let guest = cpu.guest_columns;
         let columns = [guest.steal_ns, guest.virt_ns, guest.hw_noise_ns];
         let of_columns: u64 = columns.iter().flatten().sum();
-        // A host counts exits between gaps as well.
+        // A host also counts exits between gaps, so its columns may exceed the noise.
         assert!(cpu.host.is_some() || of_columns <= cpu.noise_ns, "{cpu:?}");
         let lines = seen.periods.iter().filter(|line| line.cpu == cpu.cpu);
         let of_periods = |what: fn(&ReportedHost) -> u64| -> u64 {
@@ -105,7 +105,7 @@ pub fn obeys_the_law(facts: &RunFacts, events: &[Event]) {
             assert_eq!(of_periods(what), of_run(what), "{cpu:?}");
         }
     }
-    // What counters tell need not be what gaps show, and arbitrary ones go back.
+    // Counters may differ from the activities in gaps, and arbitrary counters go back.
     let counted = |event: &Event| matches!(event, Event::Tally(it) if it.interference.is_some());
     if !events.iter().any(counted) {
         assert_eq!(overlaps.activities(), of_run.activities());

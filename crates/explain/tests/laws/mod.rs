@@ -1,4 +1,4 @@
-//! What holds of every result, whatever its stream holds. Fuzzing asserts the same.
+//! Laws: properties of every result, for any stream. The fuzz targets assert the same laws.
 
 pub mod exits;
 pub mod gaps;

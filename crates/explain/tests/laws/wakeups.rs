@@ -1,10 +1,10 @@
-//! The law of wake-ups: the budget of each adds up to its latency, that of each phase to the
-//! phase, and the sums to all latencies.
+//! The law of wake-ups. The parts of a wake-up add up to its latency, and the parts of a phase to
+//! the phase. The sums of all CPUs add up to all latencies.
 
 use vmnoise_events::{Event, RunFacts};
 use vmnoise_explain::{CpuWakeups, Explainer, Interval, LatencyFigures, Phase, Summary};
 
-/// All wake-ups, and the summary.
+/// Explains these events. Returns all wake-ups, and the summary.
 pub fn run(facts: &RunFacts, events: &[Event]) -> (Vec<Interval>, Summary) {
     let mut explainer = Explainer::with_trace(facts);
     let mut wakeups = Vec::new();
@@ -15,7 +15,7 @@ pub fn run(facts: &RunFacts, events: &[Event]) -> (Vec<Interval>, Summary) {
     (wakeups, explainer.finish())
 }
 
-/// Fails where a run over these events breaks it.
+/// Asserts that a run with these events obeys the law.
 pub fn obeys_the_law(facts: &RunFacts, events: &[Event]) {
     let (wakeups, summary) = run(facts, events);
     let mut total_ns = 0u128;

@@ -1,4 +1,4 @@
-//! Pairs of recordings at random, for properties.
+//! Random plans of pairs of recordings, for property tests.
 
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -10,8 +10,8 @@ use super::pairs::{RecordingPlan, TICK_NS};
 const MS: u64 = 1_000_000;
 const S: u64 = 1_000 * MS;
 
-/// A CLOCK_MONOTONIC that is disciplined now and then. It keeps a rate for as long as tells
-/// the bound of a line between anchors how wrong it was.
+/// Returns a CLOCK_MONOTONIC whose rate changes sometimes. Each rate lasts long enough for the
+/// anchors to show the error of a straight line between two anchors.
 fn any_monotonic() -> impl Strategy<Value = Monotonic> {
     let changes = vec((4_u64..20, -500_000_i64..500_000), 0..6);
     (S..100_000 * S, -100_000_i64..100_000, changes).prop_map(|(base_ns, ppb, changes)| {
@@ -27,8 +27,8 @@ fn any_monotonic() -> impl Strategy<Value = Monotonic> {
     })
 }
 
-/// The counters of AMD and Intel, scaled or not; guests that started long ago, just now, or
-/// with a counter far ahead of their host's.
+/// Returns the clocks of a pair, with the counters of AMD or Intel, scaled or not. The guest
+/// started long ago or just now, or its counter is far ahead of its host's counter.
 pub fn any_clocks() -> impl Strategy<Value = PairClocks> {
     let scale = prop_oneof![
         Just((1, 0)),
@@ -89,7 +89,7 @@ pub fn any_stays() -> impl Strategy<Value = Vec<VcpuStay>> {
     vec(stay, 1..4)
 }
 
-/// Returns why a VM did not run, and what its clocks did then.
+/// Returns the reason why a VM did not run. The reason decides which clocks stood still.
 fn any_stop_kind() -> impl Strategy<Value = StopKind> {
     prop_oneof![
         2 => Just(StopKind::Paused),
@@ -101,9 +101,9 @@ fn any_stop_kind() -> impl Strategy<Value = StopKind> {
     ]
 }
 
-/// Returns the plan without changes of a clock's rate close to the ends of a recording or to a stop.
-/// There, too few readings of the clocks follow or precede a change to show its whole error. No law
-/// covers such changes.
+/// Returns the plan without changes of a clock's rate that are close to the ends of a recording or
+/// to a stop. Near these times, too few clock readings follow or precede a change to show its whole
+/// error. No law covers such changes.
 pub fn with_visible_rates(mut plan: RecordingPlan) -> RecordingPlan {
     let stops = plan.clocks.stops.iter();
     let stops = stops.flat_map(|stop| [stop.from_ns, stop.to_ns]);
@@ -113,15 +113,15 @@ pub fn with_visible_rates(mut plan: RecordingPlan) -> RecordingPlan {
     plan
 }
 
-/// Returns a guest with one to three CPUs that is on its host all the time and recorded for about a
-/// second. The host recorded earlier, later or longer than the guest, with other guests or without.
+/// Returns the plan of a guest with one to three CPUs that stays on its host. Each side records for
+/// 0.4 s to 1.3 s, with a start and an end of its own. The host has up to two other VMs.
 pub fn any_plan() -> impl Strategy<Value = RecordingPlan> {
     let stops = vec((150 * MS..350 * MS, MS..100 * MS, any_stop_kind()), 0..3);
     let runs = prop_oneof![
         3 => Just(((100_000, 4 * MS), (2_000, 500_000))),
         // The matcher takes most time for many short exits.
         1 => Just(((20_000, 800_000), (1_000, 100_000))),
-        // A competitor for half of the time.
+        // A competitor takes the CPU for half of the time.
         2 => Just(((3 * MS, 5 * MS), (3 * MS, 5 * MS))),
     ];
     (

@@ -1,4 +1,4 @@
-//! Scenes of vCPUs at random, for properties.
+//! Random scenes of vCPUs, for property tests.
 
 use proptest::collection::vec;
 use proptest::option;
@@ -7,8 +7,8 @@ use vmnoise_events::{Activity, ActivityKind, VcpuId, VcpuIntervalKind};
 
 use super::vcpus::{ExitScene, INTR};
 
-/// Any scene that could be: a thread is in one place at a time, and goes from CPU to CPU
-/// only while it is off them. Activities are any.
+/// Returns any possible scene. The vCPU's thread is in one place at a time, and moves to another
+/// CPU only while it is off the CPU. The activities are arbitrary.
 pub fn any_scene() -> impl Strategy<Value = ExitScene> {
     let life = vec((1_u64..200, 0_u8..4, 0_u32..3), 1..12);
     let window = || option::of((0_u64..600, 1_u64..600));
@@ -65,7 +65,7 @@ pub fn any_scene() -> impl Strategy<Value = ExitScene> {
     )
 }
 
-/// Exits of several vCPUs that met one host, close together or far apart.
+/// Returns exits of several vCPUs on one host, close together or far apart.
 pub fn any_scenes() -> impl Strategy<Value = Vec<ExitScene>> {
     let apart = 0_u64..3;
     vec((any_scene(), apart), 1..4).prop_map(|scenes| {
@@ -86,7 +86,7 @@ pub fn any_scenes() -> impl Strategy<Value = Vec<ExitScene>> {
 }
 
 impl ExitScene {
-    /// This scene of another vCPU, later.
+    /// Returns this scene for another vCPU, `by_ns` later.
     pub fn later(mut self, vcpu: u32, by_ns: u64) -> ExitScene {
         self.vcpu = vcpu;
         let times = [&mut self.start_ns, &mut self.end_ns].into_iter();
@@ -102,7 +102,7 @@ impl ExitScene {
         self
     }
 
-    /// Where its thread is, or waits, or sleeps.
+    /// Returns the CPU on which the thread runs, waits or sleeps at this time.
     fn place_at(&self, at: u64) -> u32 {
         let off = self.intervals.iter().find(|it| {
             let is_off = matches!(

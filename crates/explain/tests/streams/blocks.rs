@@ -1,19 +1,20 @@
-//! Long streams of exits in which others have part now and then.
+//! Long streams of exits, some of which contain other work.
 
 use proptest::prelude::*;
 use vmnoise_events::{Activity, ActivityKind, Event, Gap};
 
 use super::{gap, with_steal};
 
-/// The source that no stream defines.
+/// Id of the source that no stream defines.
 const UNDEFINED: u32 = 3;
 
-/// An exit in its block of time, with what others did in it: how far in it begins, its length,
-/// which others, its reason, its steal, and whether it was observed.
+/// Choices for an exit in its block of time: its delay, its length, its other work, its reason, its
+/// steal time, and whether the workload observed it.
 pub type Block = (u64, u64, usize, (u32, u64, bool));
 
-/// Most exits are of one reason, short, and nobody else's, so that there are enough to learn from.
-/// Those for an interrupt always hold one. The others are longer by half.
+/// Returns a block. Most exits have the same reason. Many of them are short and contain no other
+/// work, so that KVM's usual time becomes known. Exits of reason 1, an interrupt, always contain
+/// other work. Half of the exits whose other work is more than one interrupt are longer.
 pub fn any_block() -> impl Strategy<Value = Block> {
     let inside = prop_oneof![3 => 0..6_usize, 2 => 6..11_usize, 2 => 11..20_usize];
     let id = prop_oneof![6 => Just(0), 3 => Just(1), 1 => 2..UNDEFINED + 1];
@@ -27,10 +28,10 @@ pub fn any_block() -> impl Strategy<Value = Block> {
     })
 }
 
-/// How long a block is.
+/// Length of a block, in ns.
 pub const BLOCK: u64 = 60;
 
-/// What a block holds, and its gap.
+/// Returns the activities of a block, and its gap if the workload observed it.
 pub fn block(
     number: usize,
     (after, length, inside, (id, steal, observed)): Block,
@@ -46,7 +47,7 @@ pub fn block(
         13 => &[(Irq, 0, 2), (Irq, 2, 5)],
         14 => &[(Irq, 1, 4), (Softirq, 4, 6)],
         15 => &[(Thread, 1, 5)],
-        // Around it, into it, out of it, and at its ends.
+        // These activities reach beyond the exit, take no time, or include an exit in the exit.
         16 => &[(Irq, 0, 30)],
         17 => &[(Nmi, 1, 1), (Irq, 5, 5)],
         18 => &[(Exit, 2, 5), (Irq, 3, 4)],

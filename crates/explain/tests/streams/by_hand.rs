@@ -1,4 +1,4 @@
-//! What the tests need to join a few exits with a few gaps.
+//! Helpers that join a few exits with a few gaps.
 
 use vmnoise_events::*;
 use vmnoise_explain::JoinedRun;
@@ -15,7 +15,7 @@ pub fn gap(from: u64, to: u64) -> Gap {
     }
 }
 
-/// An activity of the guest's kernel; sources 0 to 2 are `g0` to `g2`.
+/// Returns an activity of the guest's kernel. Sources 0 to 2 are `g0` to `g2`.
 pub fn own(kind: ActivityKind, from: u64, to: u64, source: u32) -> Activity {
     Activity {
         cpu: 0,
@@ -27,7 +27,8 @@ pub fn own(kind: ActivityKind, from: u64, to: u64, source: u32) -> Activity {
     }
 }
 
-/// These happened one after the other on one host, at [`AT`].
+/// Returns these scenes, one after the other on one host, with times that begin at [`AT`]. All
+/// scenes get the names and the activities of all others.
 pub fn at(scenes: Vec<ExitScene>) -> Vec<ExitScene> {
     let mut names: Vec<String> = Vec::new();
     let mut scenes: Vec<ExitScene> = scenes.into_iter().map(|it| it.later(0, AT)).collect();
@@ -54,7 +55,7 @@ pub fn at(scenes: Vec<ExitScene>) -> Vec<ExitScene> {
     scenes
 }
 
-/// The timer interrupts the guest, and a task of the host runs before it goes on.
+/// Returns an exit for a timer interrupt. A task of the host runs before the guest continues.
 pub fn preempted() -> ExitScene {
     ExitScene::new(INTR, 2_000, 8_000)
         .host(1, Irq, "local_timer:236", 2_000, 2_500)

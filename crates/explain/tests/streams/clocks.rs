@@ -1,5 +1,5 @@
-//! The clocks of a host and one of its guests, with the truth about them. All follow from an
-//! ideal time in nanoseconds, which no recording knows.
+//! Clocks of a host and one of its guests, with the truth about them. All clocks follow from an
+//! ideal time in nanoseconds, which no recording contains.
 
 use vmnoise_events::{Anchor, ClockFacts, ClockSource, Event, VcpuClock, VcpuId};
 
@@ -11,7 +11,7 @@ const PPB: i128 = 1_000_000_000;
 pub struct Dice(pub u64);
 
 impl Dice {
-    /// Any number.
+    /// Returns any number.
     pub fn any(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut mixed = self.0;
@@ -20,12 +20,12 @@ impl Dice {
         mixed ^ (mixed >> 31)
     }
 
-    /// From `low` on, below `high`.
+    /// Returns a number that is at least `low` and less than `high`.
     pub fn roll(&mut self, low: u64, high: u64) -> u64 {
         low + self.any() % (high - low)
     }
 
-    /// True in this many of a hundred.
+    /// Returns true in `of_100` of a hundred cases.
     pub fn percent(&mut self, of_100: u64) -> bool {
         self.roll(0, 100) < of_100
     }
@@ -34,14 +34,15 @@ impl Dice {
 /// A CLOCK_MONOTONIC that drifts: its rate changes at some instants.
 #[derive(Debug, Clone)]
 pub struct Monotonic {
-    /// What it shows at 0.
+    /// Value of the clock at time 0.
     pub base_ns: u64,
-    /// From when on it is how many parts in 10^9 too fast; ascending.
+    /// Rate errors in parts per 10^9, positive if the clock is too fast, each with the time from
+    /// which it applies; in time order.
     pub ppb: Vec<(u64, i64)>,
 }
 
 impl Monotonic {
-    /// What it shows when it has run for this long.
+    /// Returns the value of the clock after it has run for this time.
     pub fn at(&self, elapsed_ns: u64) -> u64 {
         let ends = self.ppb.iter().skip(1).map(|(from, _)| *from);
         let pieces = self.ppb.iter().zip(ends.chain([u64::MAX]));
@@ -102,20 +103,20 @@ impl Stop {
 #[derive(Debug, Clone)]
 pub struct PairClocks {
     pub host_hz: u64,
-    /// The host's counter at 0.
+    /// Value of the host's counter at time 0.
     pub host_base_tsc: u64,
     pub host_mono: Monotonic,
-    /// The guest's counter at 0; the offset follows.
+    /// Value of the guest's counter at time 0. The TSC offset follows from it.
     pub guest_base_tsc: u64,
     pub ratio: u64,
     pub ratio_frac_bits: u8,
     pub guest_mono: Monotonic,
-    /// Ascending, apart.
+    /// Stops in time order, which do not overlap.
     pub stops: Vec<Stop>,
 }
 
 impl PairClocks {
-    /// Every clock shows the ideal time: times can be read off.
+    /// Returns clocks that show ideal time, so that times are easy to read.
     pub fn plain() -> PairClocks {
         let shows_it = Monotonic {
             base_ns: 0,
@@ -142,7 +143,7 @@ impl PairClocks {
         self.host_mono.at(at_ns - self.stopped_ns(at_ns, true))
     }
 
-    /// Not while it is stopped.
+    /// Returns the value of the guest's counter. The VM must not be stopped at this time.
     pub fn guest_tsc(&self, at_ns: u64) -> u64 {
         let now = self.vcpu_clocks(0).into_iter().zip(self.starts());
         let (clock, _) = now
@@ -182,14 +183,14 @@ impl PairClocks {
         self.stops.iter().filter(|stop| stop.lost_ns() > 0)
     }
 
-    /// From when on each clock of the guest holds.
+    /// Returns the time from which each of the guest's clocks is valid.
     fn starts(&self) -> impl Iterator<Item = u64> {
         [0].into_iter()
             .chain(self.new_offsets().map(|stop| stop.to_ns))
     }
 
-    /// Keeps the rate of both CLOCK_MONOTONIC from `within_ns` before each of these times until
-    /// `within_ns` after it.
+    /// Removes the changes of the rate of each CLOCK_MONOTONIC that are at most `within_ns` away
+    /// from one of these times.
     pub fn keep_rates_around(&mut self, times_ns: &[u64], within_ns: u64) {
         let PairClocks {
             host_mono,
@@ -214,7 +215,7 @@ impl PairClocks {
         }
     }
 
-    /// What the host records of them for this vCPU.
+    /// Returns the host's records of the clocks of this vCPU.
     pub fn vcpu_clocks(&self, vcpu: u32) -> Vec<VcpuClock> {
         let scaled =
             (i128::from(self.host_base_tsc) * i128::from(self.ratio)) >> self.ratio_frac_bits;
@@ -241,7 +242,8 @@ impl PairClocks {
         clocks
     }
 
-    /// The host reads its clocks: somewhere within `width_ns`, CLOCK_MONOTONIC.
+    /// Returns a reading of the host's clocks that takes `width_ns`. CLOCK_MONOTONIC is read at a
+    /// random time in it.
     pub fn host_anchor(&self, at_ns: u64, width_ns: u64, dice: &mut Dice) -> Anchor {
         let read_ns = at_ns + dice.roll(0, width_ns + 1);
         Anchor {
@@ -251,7 +253,8 @@ impl PairClocks {
         }
     }
 
-    /// The guest reads its clocks. It must not be stopped meanwhile.
+    /// Returns a reading of the guest's clocks that takes `width_ns`. The VM must not be stopped
+    /// during it.
     pub fn guest_anchor(&self, at_ns: u64, width_ns: u64, dice: &mut Dice) -> Anchor {
         let read_ns = at_ns + dice.roll(0, width_ns + 1);
         Anchor {
@@ -267,15 +270,15 @@ impl PairClocks {
         stops.any(|stop| stop.kind == StopKind::HostSuspended && stop.overlaps(from_ns, to_ns))
     }
 
-    /// Whether the VM is stopped at any time of that.
+    /// Returns whether the VM is stopped at any time in `from_ns..to_ns`.
     pub fn is_stopped(&self, from_ns: u64, to_ns: u64) -> bool {
         let mut stops = self.stops.iter();
         stops.any(|stop| stop.overlaps(from_ns, to_ns))
     }
 }
 
-/// PairClocks of one kernel, by their values at ideal time 0. Its counter makes a whole number of
-/// cycles per nanosecond.
+/// Clocks of one kernel, described by their values at ideal time 0. The counter makes a whole
+/// number of cycles per nanosecond.
 #[derive(Debug, Clone, Copy)]
 pub struct Shown {
     pub cycles_per_ns: u64,
@@ -284,7 +287,7 @@ pub struct Shown {
 }
 
 impl Shown {
-    /// PairClocks that show the ideal time.
+    /// Clocks that show ideal time.
     pub const PLAIN: Shown = Shown {
         cycles_per_ns: 1,
         first_tsc: 0,
@@ -304,7 +307,7 @@ impl Shown {
         clock_facts(self.cycles_per_ns * 1_000_000_000)
     }
 
-    /// Returns a stream in ideal time with the times that this kernel's clocks show.
+    /// Converts the times of a stream from ideal time to the times that this kernel's clocks show.
     pub fn stream(&self, mut events: Vec<Event>) -> Vec<Event> {
         events.iter_mut().for_each(|event| self.date(event));
         events
@@ -348,7 +351,7 @@ impl Shown {
     }
 }
 
-/// A counter of this frequency, which the kernel trusts.
+/// Returns the facts of a counter of this frequency that the kernel trusts.
 pub fn clock_facts(tsc_hz: u64) -> ClockFacts {
     ClockFacts {
         source: ClockSource::Tsc,

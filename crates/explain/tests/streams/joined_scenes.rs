@@ -1,5 +1,5 @@
-//! Scenes of a guest and its host at random, on clocks that show the ideal time: exits of
-//! vCPU 0, and what its guest's CPU 0 was about.
+//! Random scenes of a guest and its host, on clocks that show ideal time. They contain exits of
+//! vCPU 0, and the work of the guest's kernel on CPU 0.
 
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -9,13 +9,14 @@ use super::any_scenes::any_scene;
 use super::vcpus::{ExitScene, exit_of, vcpu};
 use super::{anchor, finish, source};
 
-/// Where all of it happens.
+/// Origin of the times in the scenes, in ns.
 pub const AT: u64 = 1_000_000_000;
-/// How far the begins of two exits are apart; none is longer.
+/// Time from the origin of one scene to the origin of the next, in ns. No exit reaches into the
+/// next scene.
 pub const APART: u64 = 3_000;
 pub const GUEST_NAMES: [&str; 3] = ["g0", "g1", "g2"];
 
-/// Exits of vCPU 0, one after the other, which met one host.
+/// Returns exits of vCPU 0 on one host, one after the other.
 pub fn exits() -> impl Strategy<Value = Vec<ExitScene>> {
     vec(any_scene(), 0..4).prop_map(|scenes| {
         let scenes = scenes.into_iter().enumerate();
@@ -29,7 +30,8 @@ pub fn exits() -> impl Strategy<Value = Vec<ExitScene>> {
     })
 }
 
-/// Everything when it is over, with a watermark after some.
+/// Returns the events in `first`, and then each reported event at its end. A watermark follows each
+/// event that `marks` selects.
 fn stream(first: Vec<Event>, mut reported: Vec<(u64, Event)>, marks: &[bool]) -> Vec<Event> {
     reported.sort_by_key(|(end_ns, event)| (*end_ns, matches!(event, Event::Exit(_))));
     let mut events = first;
@@ -47,7 +49,7 @@ fn stream(first: Vec<Event>, mut reported: Vec<(u64, Event)>, marks: &[bool]) ->
     events
 }
 
-/// What the host reports these exits.
+/// Returns the host's stream with these exits.
 pub fn host_stream(scenes: &[ExitScene], marks: &[bool]) -> Vec<Event> {
     let names = scenes.first().map_or(&[][..], |scene| &scene.names);
     let names = (0..).zip(names).map(|(id, name)| source(id, name));
@@ -66,7 +68,7 @@ pub fn host_stream(scenes: &[ExitScene], marks: &[bool]) -> Vec<Event> {
     )
 }
 
-/// What the guest reports.
+/// Returns the guest's stream with these gaps and activities.
 pub fn guest_stream(gaps: &[Gap], activities: &[Activity], marks: &[bool]) -> Vec<Event> {
     let gaps = gaps.iter().map(|gap| (gap.end_tsc, Event::Gap(*gap)));
     reported_by_guest(gaps, activities, marks)
@@ -91,7 +93,7 @@ pub fn true_marks(gaps: &[Gap], activities: &[Activity], marks: &[bool]) -> Vec<
     each.map(|(mark, asked)| *asked && is_true(mark)).collect()
 }
 
-/// What a guest reports whose tasks wake up.
+/// Returns the stream of a guest whose tasks wake up.
 pub fn task_stream(wakeups: &[Activation], activities: &[Activity], marks: &[bool]) -> Vec<Event> {
     let wakeups = wakeups.iter();
     let wakeups = wakeups.map(|it| (it.woke_mono_ns, Event::Activation(*it)));
@@ -113,7 +115,7 @@ fn reported_by_guest(
     )
 }
 
-/// Every second piece of the time between these cuts is a gap.
+/// Returns every second piece of the time between these cuts as a gap.
 pub fn gaps(mut cuts: Vec<u64>, steal_ns: &[u64]) -> Vec<Gap> {
     cuts.sort_unstable();
     let pieces = cuts.chunks_exact(2).filter(|ends| ends[0] < ends[1]);
@@ -127,7 +129,7 @@ pub fn gaps(mut cuts: Vec<u64>, steal_ns: &[u64]) -> Vec<Gap> {
     gaps.collect()
 }
 
-/// Anything that the guest's kernel does.
+/// Returns arbitrary work of the guest's kernel.
 pub fn guest_activities() -> impl Strategy<Value = Vec<Activity>> {
     let kinds = [
         ActivityKind::Throttled,

@@ -1,4 +1,4 @@
-//! What the tests need to join two streams.
+//! Helpers that join two streams.
 
 use std::sync::OnceLock;
 
@@ -8,13 +8,13 @@ use vmnoise_explain::{JoinError, JoinOptions, JoinTree, JoinedRun, Joiner, Match
 use super::clocks::Shown;
 use super::pairs::{RecordedPair, RecordingPlan};
 
-/// Lists everything.
+/// Options with which a join lists every gap.
 pub const ALL: JoinOptions = JoinOptions {
     above_ns: 0,
     top: usize::MAX,
 };
 
-/// Which vCPUs the CPUs of this guest are.
+/// Returns the pairs of a vCPU and a CPU of this guest.
 pub fn pairs_of(pair: &RecordedPair) -> Result<Pairs, JoinError> {
     let mut matcher = Matcher::new(&pair.guest_facts, &pair.host_facts)?;
     pair.guest.iter().for_each(|event| matcher.guest(event));
@@ -22,8 +22,9 @@ pub fn pairs_of(pair: &RecordedPair) -> Result<Pairs, JoinError> {
     matcher.finish()
 }
 
-/// A guest with one CPU, 0, that is vCPU 0 of `web0`, both on clocks that show the ideal
-/// time; they recorded from 100 ms to 2.1 s.
+/// Returns the facts of a guest, the facts of its host, and their pairs. CPU 0 of the guest is vCPU
+/// 0 of `web0`. All clocks show ideal time. The guest recorded from 100 ms to 2.1 s, and the host
+/// from 50 ms to 2.15 s.
 pub fn plain() -> (RunFacts, RunFacts, Pairs) {
     static PLAIN: OnceLock<(RunFacts, RunFacts, Pairs)> = OnceLock::new();
     let plain = PLAIN.get_or_init(|| {
@@ -34,7 +35,8 @@ pub fn plain() -> (RunFacts, RunFacts, Pairs) {
     plain.clone()
 }
 
-/// How many pairs there are whose clock is known less and less well.
+/// Number of pairs of [`plain_of_bound`]. Pairs with higher numbers have equal or larger clock
+/// errors.
 pub const BOUNDS: usize = 8;
 
 /// Facts of a guest, facts of its host, their pairs, and the guest's clocks.
@@ -84,7 +86,7 @@ fn plain_but_for(way_ns: u64, shown: Shown) -> OfBound {
     (pair.guest_facts, pair.host_facts, pairs, shown)
 }
 
-/// Reads both in turns, as far as each is wanted.
+/// Joins both streams. Reads as much of each stream as the joiner wants.
 pub fn join(
     guest: (&RunFacts, &[Event]),
     host: (&RunFacts, &[Event]),
@@ -113,7 +115,7 @@ pub fn join(
     }
 }
 
-/// What holds of every join, whatever the streams hold.
+/// Asserts that a join obeys the law, which holds for any streams.
 pub fn obeys_the_law(run: &JoinedRun) {
     let joined = &run.joined;
     let cpus = run.summary.cpus.iter();
@@ -172,7 +174,7 @@ pub fn obeys_the_law(run: &JoinedRun) {
     }
 }
 
-/// When a gap began and ended, as the workload stamped it.
+/// Returns the counter values that the workload read at the start and the end of a gap.
 pub fn stamped(tree: &JoinTree) -> (u64, u64) {
     let gap = tree.of.detail.gap().expect("it is a gap");
     (gap.start_tsc, gap.end_tsc)

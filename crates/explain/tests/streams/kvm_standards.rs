@@ -1,26 +1,27 @@
-//! What KVM usually takes of an exit, a second time and naively: each exit is held against each
-//! other activity, and each percentile is read off a sorted list.
+//! KVM's usual time in exits, computed by a second, naive implementation. It compares each exit
+//! with each other activity, and reads each percentile from a sorted list.
 
 use std::cmp::Reverse;
 
 use vmnoise_events::{Activity, ActivityKind};
 
-/// Source of its reason if that is defined, whether it went to the VMM, whether one interrupt
-/// had part.
+/// Class of an exit: the source of its reason if it is defined, whether the exit went to the VMM,
+/// and whether it contains one interrupt.
 type Class = (Option<u32>, bool, bool);
 
-/// Exits that may be a standard: when each is over, its class, and what KVM had of it.
+/// Exits that show KVM's usual time: the end of each exit, its class, and KVM's time in it.
 #[derive(Debug, Default)]
 pub struct Standards(Vec<(u64, Class, u64)>);
 
-/// Begin, and of two that begin together the longer first.
+/// Returns the sort key of an activity: by start, and the longer first if two start together.
 fn order(it: &Activity) -> impl Ord + use<> {
     let longer = Reverse(it.end_mono_ns);
     (it.start_mono_ns, longer, it.kind, it.source, it.steal_ns)
 }
 
 impl Standards {
-    /// Those among all activities of a CPU; sources below `defined` have a name.
+    /// Finds the exits that show KVM's usual time among all activities of a CPU. Sources below
+    /// `defined` have a name.
     pub fn of(activities: &[Activity], defined: u32) -> Standards {
         let mut sorted = activities.to_vec();
         sorted.sort_by_key(order);
@@ -32,8 +33,8 @@ impl Standards {
         )
     }
 
-    /// What KVM has too much of `ns` in an exit with others inside, or `None` where too few
-    /// exits were over by `until`.
+    /// Returns the part of `ns` that exceeds KVM's usual time in this class; `None` if too few
+    /// exits had ended by `until`.
     fn surplus(&self, (reason, heavy, _): Class, ns: u64, until: u64) -> Option<u64> {
         let p99 = |interrupted: bool| {
             let known = self.0.iter().filter(|(over, class, _)| {
@@ -44,8 +45,9 @@ impl Standards {
         Some(ns.saturating_sub(p99(false).or_else(|| p99(true))?))
     }
 
-    /// Of the `ns` that KVM had of the exit at `place` of a gap that begins at `begin` and is
-    /// overlapped by these: what is nobody's, and what is not tested.
+    /// Judges KVM's time `ns` in the exit at `place` of `overlapping`, the activities that overlap
+    /// a gap. The gap begins at `begin`. Returns the time that becomes residual, and the time
+    /// without an upper bound.
     pub fn judge(
         &self,
         overlapping: &[&Activity],
@@ -98,13 +100,13 @@ fn standard(sorted: &[Activity], at: usize, defined: u32) -> Option<(u64, Class,
     let taken: u64 = inside.iter().map(|it| len(it)).sum();
     let reason = (exit.source.0 < defined).then_some(exit.source.0);
     let class = (reason, vmm > 0, irqs == 1);
-    // One without length is over when it begins, and known when that is over.
+    // An exit without length ends when it begins, and is known one nanosecond later.
     let over = exit.end_mono_ns.max(exit.start_mono_ns + 1);
     Some((over, class, len(&exit) - taken))
 }
 
-/// The 99th percentile by rank, taken anew at the 100th length, and then whenever there is a
-/// sixteenth more; `None` before.
+/// Returns the 99th percentile by rank; `None` with fewer than 100 lengths. It is computed at the
+/// 100th length, and again whenever the number of lengths has grown by a sixteenth.
 pub fn p99(known: Vec<u64>) -> Option<u64> {
     let mut taken_at = 100;
     while taken_at + taken_at / 16 <= known.len() {

@@ -1,13 +1,13 @@
-//! What the vCPUs of a pair went through: exits, gaps and pauses, in ideal time.
+//! Lives of the vCPUs of a pair: exits, gaps and pauses, in ideal time.
 
 use super::clocks::Dice;
 use super::pairs::RecordingPlan;
 
 const US: u64 = 1_000;
-/// The workload polls a part of each of these.
+/// Period of the workload, in ns. The workload polls for a part of each period.
 pub const PERIOD_NS: u64 = 100_000_000;
 
-/// A stretch of ideal time.
+/// Span of ideal time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LifeSpan {
     pub start_ns: u64,
@@ -20,24 +20,25 @@ impl LifeSpan {
     }
 }
 
-/// When a vCPU of the guest is on the host that records, in ideal time.
+/// Time for which a vCPU of the guest is on the recording host, in ideal time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum VcpuStay {
-    /// All the time.
+    /// The whole time.
     Always,
-    /// Until then: the VM was moved to another host, which nobody recorded.
+    /// Until this time. The VM then moves to another host, which is not recorded.
     Until(u64),
-    /// From then on: the VM was moved here.
+    /// From this time on. The VM moves to this host then.
     From(u64),
-    /// All the time, but from then on the host reports the vCPU under another id.
+    /// The whole time, but from this time on the host reports the vCPU under another id.
     OtherIdFrom(u64),
-    /// All the time, but from then on the vCPU has another thread, and so another id.
+    /// The whole time, but from this time on the vCPU has another thread, and therefore another id.
     OtherThreadFrom(u64),
 }
 
 impl VcpuStay {
-    /// Whether the host reports this exit, and whether under the other id. One that is under way at the change is
-    /// never reported: its begin or its end was not seen.
+    /// Returns whether the host reports this exit under the other id; `None` if it does not report
+    /// the exit. An exit that is in progress at the change is never reported, because its start or
+    /// its end is not seen.
     pub fn reports(self, exit: &LifeSpan) -> Option<bool> {
         match self {
             VcpuStay::Always => Some(false),
@@ -61,28 +62,29 @@ impl VcpuStay {
     }
 }
 
-/// What one vCPU went through.
+/// Life of one vCPU.
 #[derive(Debug, Clone, Default)]
 pub struct Life {
-    /// Which VM.
+    /// Number of the VM.
     pub vm: u32,
-    /// Its number there.
+    /// Number of the vCPU in the VM.
     pub number: u32,
     /// Exits that were reported.
     pub exits: Vec<LifeSpan>,
     /// Exits whose records were lost.
     pub lost_exits: Vec<LifeSpan>,
-    /// Gaps that were recorded, of the guest's time.
+    /// Gaps that the guest recorded.
     pub gaps: Vec<LifeSpan>,
-    /// All holes in the workload's time, also those lost or too short.
+    /// All holes in the workload's time, including holes that were lost or too short to be
+    /// recorded.
     pub away: Vec<LifeSpan>,
-    /// When it paused.
+    /// Pauses of the workload.
     pub pauses: Vec<LifeSpan>,
-    /// Holes that began while it paused.
+    /// Holes that began while the workload paused.
     unfelt: Vec<LifeSpan>,
-    /// Lengths of the longest exits of gaps that come at no period.
+    /// Length of the longest exit in each gap that is not periodic.
     pub irregular: Vec<u64>,
-    /// Gaps that found no room.
+    /// Number of gaps that were lost.
     pub gaps_lost: usize,
 }
 
@@ -110,7 +112,7 @@ impl Life {
                 let len_ns = dice.roll(plan.exit_ns.0, plan.exit_ns.1);
                 let exits = match () {
                     () if dice.percent(plan.own_percent) && dice.percent(60) => vec![],
-                    // The guest's own work, with exits in it.
+                    // The guest's own work contains two exits here.
                     () if dice.percent(plan.own_percent) => {
                         let part_ns = len_ns / 5;
                         vec![(part_ns, part_ns), (3 * part_ns, part_ns)]
@@ -129,7 +131,8 @@ impl Life {
         life
     }
 
-    /// From `at_ns` on there are these exits: how long after it, and how long.
+    /// Adds these exits, and the hole around them. Each exit has its delay after `at_ns`, and its
+    /// length.
     fn is_kept(&mut self, plan: &RecordingPlan, dice: &mut Dice, at_ns: u64, exits: &[(u64, u64)]) {
         let (Some(first), Some(last)) = (exits.first(), exits.last()) else {
             return;
@@ -144,7 +147,8 @@ impl Life {
                 false => self.exits.push(span),
             }
         }
-        // The way out and in again is nobody's; after some the guest has work of its own.
+        // The time to leave the guest and to return to it belongs to no exit. After some exits, the
+        // guest has work of its own.
         let way_ns = dice.roll(50, 2_000);
         let own_ns = if dice.percent(30) {
             dice.roll(0, 20 * US)
@@ -173,8 +177,9 @@ impl Life {
         }
     }
 
-    /// When the workload paused, now that all holes are known: a hole that it observed delays the
-    /// pause, one that it did not observe the end of it.
+    /// Finds the pauses of the workload, after all holes are known. A hole that the workload
+    /// observed delays the start of a pause. A hole that it did not observe delays the end of a
+    /// pause.
     fn find_pauses(&mut self, plan: &RecordingPlan) {
         let wakes = (plan.guest.0..plan.guest.1).step_by(PERIOD_NS as usize);
         for wake_ns in wakes {
@@ -185,7 +190,7 @@ impl Life {
             let start_ns = late(&self.away, pause_of(plan, wake_ns));
             let end_ns = late(&self.unfelt, wake_ns + PERIOD_NS);
             match self.pauses.last_mut() {
-                // It slept through a period.
+                // The workload slept through a whole period.
                 Some(last) if start_ns <= last.end_ns => last.end_ns = last.end_ns.max(end_ns),
                 _ if start_ns < end_ns => self.pauses.push(LifeSpan { start_ns, end_ns }),
                 _ => {}
@@ -193,7 +198,8 @@ impl Life {
         }
     }
 
-    /// The workload's last reading of its clock at this instant, and how long it had paused.
+    /// Returns the time of the workload's last clock reading at this instant, and the total length
+    /// of the pauses before this reading.
     pub fn tally(&self, at_ns: u64) -> (u64, u64) {
         let mut holes = self.away.iter().chain(&self.pauses);
         let last_ns = holes.find(|hole| hole.holds(at_ns));
@@ -206,7 +212,7 @@ impl Life {
     }
 }
 
-/// When the pause is due of the period that holds this instant.
+/// Returns the planned start of the pause in the period that contains this instant.
 fn pause_of(plan: &RecordingPlan, at_ns: u64) -> u64 {
     let into_ns = (at_ns - plan.guest.0) % PERIOD_NS;
     at_ns - into_ns + plan.polled_ms * (PERIOD_NS / 100)

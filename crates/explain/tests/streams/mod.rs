@@ -1,5 +1,5 @@
-//! What the tests need to build streams by hand. TSC and CLOCK_MONOTONIC are the
-//! same here, so that times can be read off.
+//! Helpers that build streams of events. In handwritten streams, the TSC equals CLOCK_MONOTONIC, so
+//! that times are easy to read.
 
 pub mod any_plans;
 pub mod any_scenes;
@@ -21,7 +21,7 @@ pub use vmnoise_events::fixtures::by_hand::{
 use vmnoise_events::{Event, RunFacts, Share};
 use vmnoise_explain::{Explainer, GapDetail, Interval, Summary};
 
-/// Feeds everything; the budgets in the order in which they came, and the summary.
+/// Explains all events. Returns the budgets in the order in which they came, and the summary.
 pub fn explain(facts: &RunFacts, events: &[Event]) -> (Vec<Interval>, Summary) {
     let mut explainer = Explainer::new(facts);
     let mut budgets = Vec::new();
@@ -31,12 +31,12 @@ pub fn explain(facts: &RunFacts, events: &[Event]) -> (Vec<Interval>, Summary) {
     (budgets, explainer.finish())
 }
 
-/// What is known of a gap.
+/// Returns the details of a gap.
 pub fn gap_of(interval: &Interval) -> &GapDetail {
     interval.gap().expect("it is a gap")
 }
 
-/// The parts of a budget as plain values.
+/// Returns the parts of a budget as plain values.
 pub fn parts(budget: &Interval) -> Vec<(Share, Option<u32>, u64)> {
     budget
         .parts

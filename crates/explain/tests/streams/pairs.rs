@@ -1,5 +1,5 @@
-//! Recordings of a guest and its host at random, with the truth about them: what each vCPU
-//! went through, as its host tells it and as the workload in the guest observed it.
+//! Random recordings of a guest and its host, with the truth about them: the life of each vCPU, as
+//! its host reports it and as the workload in the guest observes it.
 
 use vmnoise_events::*;
 use vmnoise_explain::{JoinError, Matcher, Pairs};
@@ -7,45 +7,48 @@ use vmnoise_explain::{JoinError, Matcher, Pairs};
 use super::clocks::{Dice, PairClocks, clock_facts};
 use super::lives::{Life, LifeSpan, PERIOD_NS, VcpuStay};
 
-/// Both sides look at their clocks and tell what came this often.
+/// Time between two drains of each side, in ns. Each drain begins with a reading of the clocks.
 pub const TICK_NS: u64 = 20_000_000;
-/// Nothing is reported until it has been over for so long.
+/// Time from a watermark to the clock reading of its drain, in ns.
 const SLACK_NS: u64 = 1_000_000;
 const US: u64 = 1_000;
 
-/// What a pair of recordings is made of. Times are ideal ones.
+/// Plan of a pair of recordings, in ideal time.
 #[derive(Debug, Clone)]
 pub struct RecordingPlan {
     pub seed: u64,
     pub clocks: PairClocks,
-    /// The APIC ids of the guest's CPUs, each measured.
+    /// APIC ids of the guest's CPUs, all of which are measured.
     pub apic_ids: Vec<u32>,
-    /// When the guest recorded.
+    /// Start and end of the guest's recording.
     pub guest: (u64, u64),
-    /// When the host recorded.
+    /// Start and end of the host's recording.
     pub host: (u64, u64),
-    /// How long the vCPUs run between two things that keep them.
+    /// Range of the time for which a vCPU runs between two interruptions.
     pub run_ns: (u64, u64),
-    /// How long exits take.
+    /// Range of the length of an exit.
     pub exit_ns: (u64, u64),
-    /// How many in a hundred things that keep a vCPU are the guest's own, without an exit.
+    /// Percentage that decides how many interruptions are the guest's own work, either without an
+    /// exit or with two exits.
     pub own_percent: u64,
-    /// How many in a hundred exits, and gaps, are lost.
+    /// Percentage of the exits, and of the gaps, that are lost.
     pub lost_percent: u64,
-    /// How much of each 100 ms the workload polls, in ms.
+    /// Time for which the workload polls in each 100 ms, in ms.
     pub polled_ms: u64,
-    /// Gaps shorter than this are not recorded.
+    /// Least length of a recorded gap.
     pub threshold_ns: u64,
-    /// The widest bracket around a reading of a clock.
+    /// Largest width of the bracket around a clock reading.
     pub bracket_ns: u64,
-    /// How many other VMs with as many vCPUs the host has; they have the same offset.
+    /// Number of other VMs on the host. Each has as many vCPUs as the guest, and the same TSC
+    /// offset.
     pub other_vms: u32,
     /// Stays of the guest's vCPUs on the host. If there are fewer stays than vCPUs, they repeat.
     pub stays: Vec<VcpuStay>,
 }
 
 impl RecordingPlan {
-    /// One CPU for two seconds on clocks that show the ideal time.
+    /// Returns the plan of a guest with one CPU that records for two seconds. All clocks show ideal
+    /// time.
     pub fn plain() -> RecordingPlan {
         RecordingPlan {
             seed: 1,
@@ -65,7 +68,7 @@ impl RecordingPlan {
         }
     }
 
-    /// The same pair every time.
+    /// Records the pair of this plan. The same plan gives the same pair every time.
     pub fn record(&self) -> RecordedPair {
         let lives: Vec<Life> = (0..=self.other_vms)
             .flat_map(|vm| self.apic_ids.iter().map(move |apic_id| (vm, *apic_id)))
@@ -75,7 +78,7 @@ impl RecordingPlan {
         self.record_lives(lives)
     }
 
-    /// The pair of these, which are the vCPUs of each VM in turn.
+    /// Records the pair with these lives: the vCPUs of each VM, one VM after the other.
     pub fn record_lives(&self, lives: Vec<Life>) -> RecordedPair {
         RecordedPair {
             guest_facts: self.guest_facts(),
@@ -139,9 +142,9 @@ impl RecordingPlan {
         })
     }
 
-    /// When a side that records for this long looks at its clocks: each look is over, and every
-    /// clock has gone on since, when the next begins. The slowest makes less than a step in a
-    /// nanosecond, and more than one in two.
+    /// Returns the times at which a side that records from `from_ns` to `to_ns` reads its clocks.
+    /// Each reading ends at least 2 ns before the next reading begins. Even the slowest clock
+    /// advances in 2 ns.
     fn ticks(&self, from_ns: u64, to_ns: u64) -> impl Iterator<Item = u64> + use<> {
         let last_ns = to_ns.saturating_sub(self.bracket_ns + 1);
         let ticks = (from_ns..last_ns).step_by(TICK_NS as usize);
@@ -251,10 +254,10 @@ impl RecordingPlan {
     }
 }
 
-/// A vCPU as the host reports it. A vCPU that gets another id or thread is two of these.
+/// A vCPU as the host reports it. A vCPU that gets another id or thread becomes two reported vCPUs.
 pub struct ReportedVcpu<'a> {
     pub id: u32,
-    /// The vCPU of the life.
+    /// Index of the vCPU's life among all lives.
     place: u32,
     life: &'a Life,
     pub exits: Vec<LifeSpan>,
@@ -276,7 +279,8 @@ impl ReportedVcpu<'_> {
     }
 }
 
-/// The kernel's totals of a vCPU with these exits; `None` if the vCPU was never on this host.
+/// Returns the kernel's totals of a vCPU with these exits; `None` if the vCPU was never on this
+/// host.
 fn totals(id: u32, exits: &[(u64, u64)]) -> Option<VcpuTotals> {
     let ((first_mono_ns, _), (_, last_mono_ns)) = exits.first().zip(exits.last())?;
     let kvm_ns = exits.iter().map(|(from, to)| to - from).sum();
@@ -293,24 +297,24 @@ fn totals(id: u32, exits: &[(u64, u64)]) -> Option<VcpuTotals> {
     })
 }
 
-/// A guest and its host, recorded. The guest's CPUs are the first of the vCPUs, in order.
+/// Recordings of a guest and its host. The first lives are those of the guest's CPUs, in order.
 #[derive(Debug, Clone)]
 pub struct RecordedPair {
     pub guest_facts: RunFacts,
     pub guest: Vec<Event>,
     pub host_facts: RunFacts,
     pub host: Vec<Event>,
-    /// By vCPU, as the host numbers them in its stream.
+    /// Lives of all vCPUs, in the order of their first ids in the host's stream.
     pub lives: Vec<Life>,
 }
 
 impl RecordedPair {
-    /// What pass 1 of the join makes of it.
+    /// Returns the result of pass 1 of a join of this pair.
     pub fn matched(&self) -> Result<Pairs, JoinError> {
         self.matched_as(|matcher| matcher)
     }
 
-    /// As `matched`, set before the first event.
+    /// Returns the result of pass 1, with a matcher that `set` changes before the first event.
     pub fn matched_as(&self, set: impl FnOnce(Matcher) -> Matcher) -> Result<Pairs, JoinError> {
         let mut matcher = set(Matcher::new(&self.guest_facts, &self.host_facts)?);
         self.guest.iter().for_each(|event| matcher.guest(event));
@@ -318,7 +322,8 @@ impl RecordedPair {
         matcher.finish()
     }
 
-    /// The host's recording says that the guest's counter is this much further ahead.
+    /// Returns the pair with a wrong offset: according to the host's recording, the guest's counter
+    /// is this many cycles further ahead.
     pub fn with_offset(&self, cycles: i64) -> RecordedPair {
         let mut wrong = self.clone();
         for event in &mut wrong.host {
@@ -329,8 +334,8 @@ impl RecordedPair {
         wrong
     }
 
-    /// As `with_offset`, where the guest reports an interrupt after the last exit of each gap, until the gap's
-    /// end.
+    /// Returns the pair with interrupts that the guest reports. In each gap, the interrupt begins
+    /// just after the last exit and ends just before the gap ends.
     pub fn with_interrupts(mut self, plan: &RecordingPlan) -> RecordedPair {
         let mut reported = Vec::new();
         for (cpu, life) in (0..).zip(self.lives.iter().take(plan.apic_ids.len())) {
@@ -357,8 +362,9 @@ impl RecordedPair {
         self
     }
 
-    /// As `with_interrupts`, where the gaps are those of our own microVM: told by the host's CPUs, on the
-    /// host's counter. The plan's guest must have had the host's clocks.
+    /// Returns the pair as if the guest were vmnoise's own microVM, whose gaps have numbers of the
+    /// host's CPUs and times of the host's counter. The guest of the plan must have the host's
+    /// clocks.
     pub fn of_microvm(mut self) -> RecordedPair {
         self.guest_facts.workload = MeasuringCommand::Microvm;
         self.guest_facts.host.apic_ids.clear();
@@ -366,7 +372,8 @@ impl RecordedPair {
         self
     }
 
-    /// As `of_microvm`, on a host that does not see KVM's own exits: it reports the vCPUs' waits.
+    /// Returns the pair as if the host did not see KVM's exits (PVM). Instead of exits, the host
+    /// then reports waits of the vCPUs.
     pub fn under_pvm(mut self) -> RecordedPair {
         for event in &mut self.host {
             match event {
@@ -389,15 +396,15 @@ impl RecordedPair {
     }
 }
 
-/// Events by when they can be reported.
+/// Events of a stream, by the time at which they can be reported.
 #[derive(Debug, Default)]
 struct Reported {
-    /// Before all else.
+    /// Events before all other events.
     first: Vec<Event>,
     timed: Vec<(u64, Event)>,
     /// End of each exit whose record was lost.
     lost_at_ns: Vec<u64>,
-    /// After all else.
+    /// Events after all other events, except for the finish.
     last: Vec<Event>,
 }
 
@@ -414,8 +421,8 @@ impl Reported {
         (count > 0).then_some(Event::Loss(Loss { kind, count }))
     }
 
-    /// The stream of a run from then on: `tick` begins each drain and returns CLOCK_MONOTONIC, or
-    /// `None` where nobody could drain.
+    /// Returns the stream of a run that begins at `from_ns`. `tick` begins each drain and returns
+    /// CLOCK_MONOTONIC, or `None` if no drain was possible.
     fn stream(
         mut self,
         from_ns: u64,

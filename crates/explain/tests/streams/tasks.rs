@@ -1,4 +1,4 @@
-//! Pairs of recordings in which the guest's tasks wake up, instead of a workload that polls.
+//! Pairs of recordings whose guest has tasks that wake up, instead of a workload that polls.
 
 pub use vmnoise_events::fixtures::by_hand::{PERIOD_NS, of_tasks};
 use vmnoise_events::{Activation, Event};
@@ -8,8 +8,8 @@ use super::lives::Life;
 use super::pairs::{RecordedPair, RecordingPlan};
 
 const US: u64 = 1_000;
-/// The same pair, whose guest has a task on each CPU; each wakes up at random, and runs only
-/// where its vCPU does.
+/// Records the pair of this plan, with a task on each CPU of the guest. Each task wakes up at
+/// random times, and runs only while its vCPU runs.
 pub fn with_tasks(plan: &RecordingPlan) -> RecordedPair {
     let mut pair = plan.record();
     pair.guest_facts = of_tasks(pair.guest_facts);
@@ -42,7 +42,7 @@ fn wakeups(plan: &RecordingPlan, cpu: u32, life: &Life) -> Vec<Event> {
         {
             out = later;
         }
-        // It waits until there is room for all of its steps.
+        // The task waits until its vCPU runs for long enough to take all steps of the wake-up.
         for span in out {
             if span.start_ns >= at_ns + 5 * STEP_NS {
                 break;

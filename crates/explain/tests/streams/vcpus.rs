@@ -1,6 +1,6 @@
-//! What the tests need to build streams of vCPUs by hand. A scene is one exit with all that
-//! its vCPU and its host did meanwhile; its split is found by painting each nanosecond,
-//! which shares no method with the product.
+//! Helpers that build streams of vCPUs. A scene is one exit, with all events of its vCPU and its
+//! host meanwhile. The split of a scene is counted one nanosecond at a time, with a method that
+//! vmnoise does not use.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -9,7 +9,7 @@ pub use vmnoise_events::fixtures::by_hand::{CPUID, HLT, INTR, IO, TID, vcpu, vcp
 use vmnoise_events::*;
 use vmnoise_explain::{ExitBudget, ExitExplainer, ExitsRun, TracedExit};
 
-/// One exit, of vCPU 0 unless told otherwise, and what happened meanwhile.
+/// One exit, and the events during the exit.
 #[derive(Debug, Clone)]
 pub struct ExitScene {
     pub vcpu: u32,
@@ -19,15 +19,15 @@ pub struct ExitScene {
     pub exit_cpu: u32,
     pub intervals: Vec<VcpuInterval>,
     pub activities: Vec<Activity>,
-    /// By source id.
+    /// Names of the sources, by id.
     pub names: Vec<String>,
 }
 
-/// Who owns a nanosecond.
+/// Owner of a nanosecond: a share, and the id of a source.
 pub type SceneOwner = (Share, Option<u32>);
 
 impl ExitScene {
-    /// An exit that nothing disturbs, on CPU 1.
+    /// Returns an exit of vCPU 0 on CPU 1 that nothing disturbs.
     pub fn new(code: u64, start_ns: u64, end_ns: u64) -> ExitScene {
         ExitScene {
             vcpu: 0,
@@ -41,7 +41,7 @@ impl ExitScene {
         }
     }
 
-    /// The host did something on this CPU.
+    /// Adds an activity of the host on this CPU.
     pub fn host(
         mut self,
         cpu: u32,
@@ -62,12 +62,12 @@ impl ExitScene {
         self
     }
 
-    /// Something kept the vCPU's thread, which went on where it was.
+    /// Adds an interval of the vCPU's thread on CPU 1, where the thread then continues.
     pub fn kept(self, kind: VcpuIntervalKind, from: u64, to: u64) -> ExitScene {
         self.moved(kind, from, to, 1, 1)
     }
 
-    /// Something kept it on one CPU, and it went on on another.
+    /// Adds an interval of the vCPU's thread on `cpu`. The thread then continues on `to_cpu`.
     pub fn moved(
         mut self,
         kind: VcpuIntervalKind,
@@ -88,7 +88,7 @@ impl ExitScene {
         self
     }
 
-    /// Who ended the last thing that kept it.
+    /// Sets the waker that ended the last interval.
     pub fn woken_by(mut self, name: &str) -> ExitScene {
         let source = self.source(name);
         let last = self.intervals.last_mut().expect("something kept it");
@@ -105,7 +105,7 @@ impl ExitScene {
         SourceId(place as u32)
     }
 
-    /// Who owns each nanosecond of the exit: the law, one instant at a time.
+    /// Returns the time of each owner in the exit, counted one nanosecond at a time.
     pub fn painted(&self) -> BTreeMap<SceneOwner, u64> {
         let mut owned = BTreeMap::new();
         for at in self.start_ns..self.end_ns {
@@ -114,7 +114,7 @@ impl ExitScene {
         owned
     }
 
-    /// Who owns this nanosecond of the exit.
+    /// Returns the owner of this nanosecond of the exit.
     pub fn owner(&self, at: u64) -> SceneOwner {
         let is_on = |start: u64, end: u64| start <= at && at < end;
         let kept = |kind| {
@@ -167,7 +167,7 @@ impl ExitScene {
         }
     }
 
-    /// Where its thread is while it has a CPU.
+    /// Returns the CPU on which the thread would run at this time.
     pub fn cpu_at(&self, at: u64) -> u32 {
         let over = self.intervals.iter().filter(|it| it.end_mono_ns <= at);
         let off = |it: &&VcpuInterval| {
@@ -184,7 +184,7 @@ impl ExitScene {
         self.names[source.0 as usize].ends_with(&format!(":{}", TID + self.vcpu))
     }
 
-    /// The exit, with the split that the kernel would have counted.
+    /// Returns the exit, with the split that the kernel would count.
     pub fn exit(&self) -> Exit {
         let owned = self.painted();
         let left_run = |it: &VcpuInterval| it.kind == VcpuIntervalKind::Vmm;
@@ -205,12 +205,12 @@ impl ExitScene {
         }
     }
 
-    /// The stream of this exit alone.
+    /// Returns the stream of this exit alone.
     pub fn events(&self) -> Vec<Event> {
         events_of(std::slice::from_ref(self), &[])
     }
 
-    /// The parts that the product finds, by the names of their sources.
+    /// Returns the parts that vmnoise finds, with the names of their sources.
     pub fn parts(&self) -> Vec<(Share, Option<&str>, u64)> {
         let budget = self.budget();
         let named = budget.parts.iter().map(|part| {
@@ -220,7 +220,7 @@ impl ExitScene {
         named.collect()
     }
 
-    /// The one budget that the product finds.
+    /// Returns the only budget that vmnoise finds.
     pub fn budget(&self) -> ExitBudget {
         let (mut budgets, _) = explain(&facts(), &self.events());
         assert_eq!(budgets.len(), 1);
@@ -228,7 +228,8 @@ impl ExitScene {
     }
 }
 
-/// The thesis' Figures 8 and 9: the timer fires, and a thread runs before the vCPU goes on.
+/// Returns the exit in the thesis' Figures 8 and 9: the timer fires, and a thread runs before the
+/// vCPU continues.
 pub fn interrupted() -> ExitScene {
     let qemu = format!("qemu-system-x86:{TID}");
     ExitScene::new(INTR, 100_000, 132_638)
@@ -240,9 +241,9 @@ pub fn interrupted() -> ExitScene {
         .host(1, ActivityKind::Thread, &qemu, 50_000, 119_000)
 }
 
-/// The stream of these exits, which met one host: each vCPU has a scene, all scenes hold
-/// the same activities. Everything comes when it is over, and a watermark after every place
-/// that `watermarks` says (of all events in their order), and far behind the last.
+/// Returns the stream of these scenes on one host. Each scene has its own vCPU, and all scenes
+/// contain the same activities. Each event comes at its end. If `watermarks` is true at the index
+/// of an event, a watermark follows the event. The last watermark is 1 s later than all events.
 pub fn events_of(scenes: &[ExitScene], watermarks: &[bool]) -> Vec<Event> {
     let names = scenes[0].names.iter().enumerate();
     let mut events: Vec<Event> = names
@@ -270,7 +271,7 @@ pub fn events_of(scenes: &[ExitScene], watermarks: &[bool]) -> Vec<Event> {
     events
 }
 
-/// An exit of this vCPU.
+/// Returns an exit of this vCPU.
 pub fn exit_of(vcpu: u32, exit: Exit) -> Event {
     Event::Exit(VcpuExit {
         vcpu: VcpuId(vcpu),
@@ -278,7 +279,7 @@ pub fn exit_of(vcpu: u32, exit: Exit) -> Event {
     })
 }
 
-/// Feeds everything; the budgets in the order in which they came, and the result.
+/// Explains all events. Returns the budgets in the order in which they came, and the result.
 pub fn explain(facts: &RunFacts, events: &[Event]) -> (Vec<ExitBudget>, ExitsRun) {
     let mut explainer = ExitExplainer::new(facts);
     let mut budgets = Vec::new();
@@ -289,7 +290,7 @@ pub fn explain(facts: &RunFacts, events: &[Event]) -> (Vec<ExitBudget>, ExitsRun
     (budgets, explainer.finish())
 }
 
-/// As `explain`, exit by exit.
+/// Explains all events with a trace. Returns the traced exits, and the result.
 pub fn traced(events: &[Event]) -> (Vec<TracedExit>, ExitsRun) {
     let mut explainer = ExitExplainer::with_trace(&facts());
     let mut trace = Vec::new();

@@ -1,6 +1,6 @@
-//! Hosts and guests as people run them, with the truth about them: ticks on both sides, tasks
-//! that take the CPU by turns or at random, bursts, quiet stretches, work of the guest's own
-//! kernel, and what was lost of either recording.
+//! Random hosts and guests like those in practice, with the truth about them. They have ticks on
+//! both sides, tasks that take the CPU periodically or at random, bursts, quiet windows, work of
+//! the guest's kernel, and losses in both recordings.
 
 use super::clocks::{Dice, PairClocks};
 use super::lives::{Life, LifeSpan};
@@ -12,7 +12,7 @@ const US: u64 = 1_000;
 const MS: u64 = 1_000_000;
 const S: u64 = 1_000 * MS;
 
-/// What comes again and again.
+/// Work that comes periodically.
 #[derive(Debug, Clone, Copy)]
 pub struct PeriodicWork {
     pub period_ns: u64,
@@ -21,39 +21,39 @@ pub struct PeriodicWork {
     pub jitter_ns: u64,
 }
 
-/// What a host does to its guests, and they to themselves.
+/// Disturbances of guests by their host and by themselves.
 #[derive(Debug, Clone)]
 pub struct PairWorld {
     pub seed: u64,
     pub cpus: u32,
     pub vms: u32,
-    /// How long the guest measures.
+    /// Length of the guest's measurement.
     pub length_ns: u64,
-    /// Of the host's kernel, an exit each.
+    /// Tick of the host's kernel. Each tick causes an exit.
     pub host_tick: Option<PeriodicWork>,
-    /// Of the guest's, in a gap of its own; in some there is an exit.
+    /// Tick of the guest's kernel, in a gap of its own. Half of these gaps contain an exit.
     pub guest_tick: Option<PeriodicWork>,
-    /// A task of the host that takes the CPU in turns.
+    /// Task of the host that takes the CPU periodically.
     pub disturber: Option<PeriodicWork>,
-    /// One that takes it at random: how often in a second, and for how long.
+    /// Task of the host that takes the CPU at random: number of times per second, and longest time.
     pub random: (u64, u64),
-    /// Exits at random: how often in a second, and how long.
+    /// Exits at random: number per second, and longest length.
     pub exits: (u64, u64),
-    /// Bursts of short exits in a second.
+    /// Number of bursts of short exits per second.
     pub bursts: u64,
-    /// Gaps of the guest's own in a second.
+    /// Number of gaps per second that the guest's own work causes.
     pub own: u64,
-    /// Parts in a hundred in which nothing happens but what has a period.
+    /// Percentage of the time in which only periodic work and bursts occur.
     pub quiet_percent: u64,
-    /// How many in a hundred exits, and gaps, are lost.
+    /// Percentage of the exits, and of the gaps, that are lost.
     pub lost_percent: u64,
     pub threshold_ns: u64,
     pub bracket_ns: u64,
-    /// What is alike on all CPUs and VMs of a host.
+    /// Seed of the disturber, which is the same on all CPUs and VMs of a host.
     pub beat_seed: u64,
 }
 
-/// Something that keeps a vCPU from its workload: when, for how long, and where the exits are.
+/// Hole in a workload's time: its start, its length, and the exits in it.
 struct Hole {
     at_ns: u64,
     len_ns: u64,
@@ -62,7 +62,7 @@ struct Hole {
 }
 
 impl PairWorld {
-    /// At random.
+    /// Returns a random world.
     pub fn of(seed: u64) -> PairWorld {
         let mut dice = Dice(seed);
         let work = |dice: &mut Dice, periods: &[u64], lens: (u64, u64)| PeriodicWork {
@@ -127,7 +127,7 @@ impl PairWorld {
         }
     }
 
-    /// The recordings of a guest and its host.
+    /// Returns the recordings of a guest and its host.
     pub fn record(&self) -> RecordedPair {
         let plan = self.plan();
         let each = (0..self.vms).flat_map(|vm| (0..self.cpus).map(move |cpu| (vm, cpu)));
@@ -275,10 +275,10 @@ impl PairWorld {
 }
 
 impl Hole {
-    /// An exit, and the way into it and back.
+    /// Returns a hole with one exit, and with the time to leave the guest and to return to it.
     fn exit(len_ns: u64, dice: &mut Dice) -> Hole {
         let (out_ns, back_ns) = (dice.roll(100, 1_500), dice.roll(100, 1_500));
-        // After some the guest has work of its own.
+        // After some exits, the guest has work of its own.
         let own_ns = if dice.percent(30) {
             dice.roll(0, 15 * US)
         } else {
@@ -293,9 +293,9 @@ impl Hole {
     }
 }
 
-/// How many decades the exits that come at no period could give of the CPU that has most of them,
-/// by how long they and all gaps are: what nobody could deny who knew the truth. A burst
-/// counts once: one long gap holds all of it.
+/// Returns the odds, in decades, that the exits without a period on one CPU could give: the largest
+/// odds of any CPU. The odds follow from the true lengths of these exits and of all gaps. A burst
+/// counts once, because one long gap can contain the whole burst.
 pub fn could_give(pair: &RecordedPair, world: &PairWorld) -> f64 {
     let lives = pair.lives.iter().take(world.cpus as usize);
     let of_life = |life: &Life| -> f64 {

@@ -6,20 +6,20 @@ use vmnoise_judge::check::{Budget, Quantity, Requirement};
 
 use crate::units::{Bare, parse_time};
 
-/// Limit of every test without a variable of its own, in microseconds.
+/// Variable with the limit of every test that has no variable of its own, in microseconds.
 const FOR_ALL: &str = "MAXIMUM_LATENCY";
 const OSLAT: &str = "OSLAT_MAXIMUM_LATENCY";
 const CYCLICTEST: &str = "CYCLICTEST_MAXIMUM_LATENCY";
-/// Required length of the run, in seconds.
+/// Variable with the required length of the run, in seconds.
 const RUNTIME: &str = "LATENCY_TEST_RUNTIME";
 
-/// Duration of the checkup's oslat run: a number and a unit.
+/// Entry with the duration of the checkup's oslat run: a number and a unit.
 const CHECKUP_DURATION: &str = "spec.param.oslatDuration";
 const CHECKUP_MAX: &str = "spec.param.oslatLatencyThresholdMicroSeconds";
 /// Default duration of the checkup (pkg/internal/config/config.go).
 const CHECKUP_DURATION_NS: u64 = 300_000_000_000;
 const CHECKUP_MAX_US: u64 = 40;
-/// Entries that describe the checkup's VM and set no limit.
+/// Beginnings of the names of entries that set no limit.
 const CHECKUPS_OTHER: [&str; 4] = [
     "spec.timeout",
     "spec.param.vmUnderTestTargetNodeName",
@@ -44,7 +44,7 @@ pub fn of_environment(
         let Some(text) = value(name) else {
             return Ok(None);
         };
-        // Older versions use -1 for an unset variable.
+        // Older versions of these tests use -1 for a variable that is not set.
         let number: Option<i64> = text.trim().parse().ok();
         let number = number.filter(|it| *it == -1 || *it > 0);
         let number = number.ok_or_else(|| {

@@ -1,4 +1,4 @@
-//! Limits in a file, in YAML or JSON.
+//! Parses a file of limits, in YAML or JSON.
 
 use vmnoise_judge::check::Budget;
 use yaml_rust2::yaml::Hash;
@@ -7,7 +7,7 @@ use yaml_rust2::{Yaml, YamlLoader};
 use super::{cnf, requirement};
 use crate::units::{Bare, parse_time};
 
-/// Key of the run's least length.
+/// Key of the least length of the run.
 const DURATION: &str = "duration";
 const FAIL: &str = "fail";
 const WARN: &str = "warn";
@@ -76,7 +76,7 @@ fn take(budget: &mut Budget, name: &str, value: &Yaml) -> Result<(), String> {
     Ok(())
 }
 
-/// Returns the values above which a limit fails and warns.
+/// Returns the limit above which a run fails, and the limit above which it warns.
 fn two_limits(name: &str, two: &Hash) -> Result<(String, Option<String>), String> {
     let is_known = |key: &&Yaml| [Some(FAIL), Some(WARN)].contains(&key.as_str());
     if let Some(other) = two.keys().find(|key| !is_known(key)) {

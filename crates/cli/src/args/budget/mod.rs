@@ -1,4 +1,4 @@
-//! Limits of a run, as people and other programs write them.
+//! Parses the limits of a run, from options, files and other programs' settings.
 
 pub mod cnf;
 pub mod file;
@@ -7,8 +7,9 @@ use vmnoise_judge::check::{Quantity, Requirement};
 
 use super::limit;
 
-/// Smallest rate that a limit of [`Quantity::GapsAbove`] may not have, per second: one gap in each
-/// microsecond. A verdict counts microseconds in which such a gap begins.
+/// Rate per second that a limit of [`Quantity::GapsAbove`] must be below: one gap in each
+/// microsecond. A verdict counts the microseconds in which such a gap begins, so it cannot count
+/// more.
 const TOO_MANY_GAPS: f64 = 1e6;
 
 /// Parses `FIGURE=LIMIT`.
@@ -25,7 +26,7 @@ pub fn parse(text: &str) -> Result<Requirement, String> {
 /// Returns the limit of the figure `name`, with the value above which it warns.
 ///
 /// # Errors
-/// As [`parse`].
+/// The same errors as [`parse`].
 fn requirement(name: &str, at_most: &str, warn_above: Option<&str>) -> Result<Requirement, String> {
     let quantity = Quantity::from_name(name).ok_or_else(|| {
         format!(

@@ -1,5 +1,5 @@
-//! `--measure`: records the CPUs with `vmnoise osnoise`. That is a process of its own, because a
-//! run gives up rights that reading the settings may need.
+//! `--measure`: records the CPUs with `vmnoise osnoise`. The run is a separate process, because it
+//! gives up rights that vmnoise may need to read settings.
 
 use std::env::current_exe;
 use std::process::{Command, Stdio};
@@ -18,7 +18,7 @@ use crate::status::MachineCannot;
 /// If nothing was measured.
 pub fn measure(cpus: &str, duration_ns: u64) -> Result<TempPath> {
     let file = NamedTempFile::new().context("making a file for the recording")?;
-    // Ctrl-C ends only the run; its recording so far is audited.
+    // Ctrl-C ends only the run. vmnoise then audits the recording so far.
     signal_hook::flag::register(SIGINT, Arc::default()).context("catching Ctrl-C")?;
     let here = current_exe().context("finding where this program is")?;
     let mut command = Command::new(here);

@@ -24,7 +24,7 @@ use crate::run::files;
 use crate::say;
 use crate::status::{ExitStatus, UsageError};
 
-/// Runs `vmnoise audit`. It changes no setting.
+/// Audits, prints the result, and writes the scripts. Changes no setting.
 pub fn run(arguments: &AuditArguments) -> Result<ExitStatus> {
     let (whom, recordings) = Whom::of(&arguments.words, &Host::here())?;
     let usage = |why: &str| Err(UsageError(why.into()).into());
@@ -37,7 +37,7 @@ pub fn run(arguments: &AuditArguments) -> Result<ExitStatus> {
         ([guest, host], Whom::Any) => return both(arguments, guest, host),
         ([_, _], _) => {
             return usage(
-                "with a guest's and its host's recordings both sides are audited: leave out `host`, `guest` or `vm NAME`",
+                "with a guest's and its host's recordings, vmnoise audits both sides: leave out `host`, `guest` or `vm NAME`",
             );
         }
         _ => return usage("name one recording, or a guest's and its host's"),
@@ -54,7 +54,7 @@ pub fn run(arguments: &AuditArguments) -> Result<ExitStatus> {
 fn both(arguments: &AuditArguments, guest: &Path, host: &Path) -> Result<ExitStatus> {
     if arguments.cpus.is_some() {
         let why =
-            "-c takes the CPUs of one machine: leave it out, the two recordings name their own";
+            "-c takes the CPUs of one machine: leave -c out, because each recording names its CPUs";
         return Err(UsageError(why.into()).into());
     }
     let (audited, status) = pair::audit(guest, host)?;
@@ -84,7 +84,7 @@ fn one(
             let measure = |duration_ns| {
                 let cpus = cpus(arguments, whom, &subject, &host, None)?;
                 let path = measured::measure(&cpu_list::format(&cpus), duration_ns)?;
-                // The rest is the same as without a measurement.
+                // From here on, keep only the rights that an audit without a measurement keeps.
                 vmnoise_rights::begin(None)?;
                 rights::keep(&[AttachedWork::SaveFiles, AttachedWork::SeeVms])?;
                 read(open(&path)?)

@@ -1,4 +1,4 @@
-//! Audit of a guest and its host, each alone and both together, ranked by the guest's lost time.
+//! Audits a guest and its host, each alone and both together, ranked by the guest's lost time.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -15,8 +15,8 @@ use crate::output::audit::{AuditSubject, AuditedMachine, PairAudited};
 use crate::progress;
 use crate::status::{ExitStatus, UsageError};
 
-/// Joins the two recordings and audits both sides. Also returns the status with which reading
-/// ended.
+/// Joins the two recordings, and audits both sides. Also returns the status of reading the
+/// recordings.
 ///
 /// # Errors
 /// If they cannot be joined, or one lacks the settings of its machine.

@@ -1,5 +1,5 @@
-//! The audited machine: this one as it is now, or the machine of a recording as it was when the run
-//! began.
+//! The audited machine: this machine as it is now, or the machine of a recording as it was when the
+//! run began.
 
 use std::fs;
 use std::path::Path;
@@ -30,7 +30,7 @@ pub struct MachineWithCpus {
 }
 
 impl MachineWithCpus {
-    /// Removes all VMs except the one of this process.
+    /// Removes all VMs except the VM of this process.
     pub fn of_vm(self, pid: u32) -> MachineWithCpus {
         MachineWithCpus {
             machine: self.machine.of_vm(pid),
@@ -61,11 +61,12 @@ impl Subject {
         })
     }
 
-    /// Returns the machine of a recording, as it was. If it is this machine since its last boot,
-    /// settings that the recording lacks are read now.
+    /// Returns the machine of a recording, as it was when the run began. If the recording is of
+    /// this machine since its last boot, settings that the recording lacks are read now.
     ///
     /// # Errors
-    /// If it is another machine, and the recording has no settings.
+    /// If the recording is of another machine or boot and has no settings, or if settings cannot be
+    /// read.
     pub fn of(path: &Path, recorded: &RunFacts, here: &Host) -> Result<Subject> {
         let here = here.facts()?;
         let its = &recorded.host;
@@ -149,8 +150,8 @@ fn here_now() -> Result<AuditMachine> {
     AuditMachine::under("/", &[]).context("reading which CPUs are online")
 }
 
-/// Returns whether the recording is of another boot than the current one. Older recordings do not
-/// have this; then it is false.
+/// Returns whether the recording is of another boot than the current boot. Returns false for older
+/// recordings, which have no boot id.
 fn is_of_another_start(its: &HostFacts) -> bool {
     let settings = its.settings.as_ref();
     let recorded = settings.and_then(|it| it.get(BOOT_ID)).flatten();

@@ -1,4 +1,4 @@
-//! The side to audit: the words before the recordings.
+//! The side to audit, parsed from the words before the recordings.
 
 use std::path::{Path, PathBuf};
 

@@ -1,4 +1,4 @@
-//! The named recordings, checked before anything is written.
+//! Opens and checks the named recordings, before anything is written.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -25,8 +25,8 @@ pub struct ExportInput {
     pub partition: Option<Partition>,
 }
 
-/// Opens every recording. Refuses one that cannot be read or has no place in the data set, before
-/// the first file is written.
+/// Opens every recording. Before the first file is written, refuses a recording that cannot be read
+/// or has no place in the data set.
 pub fn open_all(arguments: &ExportArguments) -> Result<Vec<ExportInput>> {
     let folders = [
         &arguments.parquet,

@@ -1,4 +1,4 @@
-//! A guest's recording and its host's, joined as `vmnoise explain` joins them.
+//! Exports a guest's recording and its host's, joined as in `vmnoise explain`.
 
 use anyhow::{Context, Result};
 use vmnoise_explain::{JoinOptions, Joiner};
@@ -14,8 +14,8 @@ use crate::progress;
 use crate::run::ExplainedRun;
 use crate::status::ExitStatus;
 
-/// Exports the guest with the host's share of each gap or wake-up, and the host by itself. A
-/// timeline has both.
+/// Exports the guest's recording with the host's share of each gap or wake-up, and then the tables
+/// of the host alone. A timeline shows both machines.
 pub fn export(
     arguments: &ExportArguments,
     guest: &ExportInput,

@@ -11,8 +11,8 @@ use super::target::{ExportTarget, Names, warn_of_crowded};
 use crate::run::ExplainedRun;
 use crate::say;
 
-/// Timeline on which the guest's events are at their time on the host's clock. Events outside the
-/// host's recording, or without a known clock, are left out.
+/// Timeline that places the guest's events on the host's clock. Events outside the host's
+/// recording, or without a known clock, are left out.
 pub struct JoinedTimeline {
     timeline: Timeline,
     pairs: Pairs,
@@ -44,7 +44,8 @@ impl JoinedTimeline {
         Ok(())
     }
 
-    /// Converts a time of the guest to its host's clock, by any of its CPUs.
+    /// Converts a time of the guest to the host's clock. Uses the first CPU of the guest that
+    /// allows this.
     fn placed_at(&self, mono_ns: u64) -> Option<u64> {
         let mut cpus = self.pairs.pairs().iter().map(|pair| pair.cpu);
         cpus.find_map(|cpu| self.pairs.host_mono_ns(cpu, mono_ns))
@@ -114,7 +115,7 @@ impl ExportTarget for JoinedTimeline {
         Ok(())
     }
 
-    /// Finishes the timeline, and reports what is not in it.
+    /// Finishes the timeline, and reports the number of gaps and wake-ups that it leaves out.
     fn end(mut self: Box<Self>, explained: &ExplainedRun) -> Result<()> {
         self.exits.run_out(&mut |_| {});
         self.take_exits()?;

@@ -1,4 +1,4 @@
-//! The gaps of each CPU, in LogGOPSim's format for noise.
+//! Exports the gaps of each CPU, in LogGOPSim's format for noise.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -11,8 +11,8 @@ use super::target::{ExportTarget, Names};
 use crate::run::ExplainedRun;
 use crate::say;
 
-/// Collects the gaps until the end: times in the files count from the begin of the measured span,
-/// which is known last.
+/// Collects the gaps until the end. Times in the files count from the start of the measured span,
+/// which is known only at the end.
 #[derive(Debug)]
 pub struct LogGopSim {
     folder: PathBuf,

@@ -1,4 +1,5 @@
-//! Divides a run into seconds, up to the time until which its stream is complete.
+//! Divides a run into periods of a second. Each period ends at a watermark, and so may be a little
+//! longer.
 
 use vmnoise_events::Event;
 
@@ -12,7 +13,7 @@ pub struct Periods {
 }
 
 impl Periods {
-    /// Takes the next event, after it was explained. Returns the period that it ended, in
+    /// Takes the next event, after it was explained. Returns the period that this event ended, in
     /// nanoseconds of CLOCK_MONOTONIC.
     pub fn see(&mut self, event: &Event) -> Option<(u64, u64)> {
         let mono_ns = match event {

@@ -1,4 +1,4 @@
-//! A recording of `timerlat` as the JSON of rt-tests.
+//! Exports a recording of `timerlat` as the JSON of rt-tests.
 
 use std::path::Path;
 

@@ -9,8 +9,8 @@ use super::targets::Targets;
 use crate::commands::replay::ReplayedRecording;
 use crate::run::Explaining;
 
-/// Passes a recording to `targets`, event by event and explained. Returns the recording, read to
-/// its end.
+/// Passes each event of a recording, and its explanation, to `targets`. Returns the recording, read
+/// to its end.
 pub fn export(input: &ExportInput, mut targets: Targets) -> Result<ReplayedRecording<'_>> {
     let mut recording = ReplayedRecording::open(&input.path)?;
     let mut explaining = Explaining::new(
@@ -34,7 +34,7 @@ pub fn export(input: &ExportInput, mut targets: Targets) -> Result<ReplayedRecor
     Ok(recording)
 }
 
-/// Passes on the sums of each CPU in a period. vCPUs have none.
+/// Passes on the sums of each CPU in a period. vCPUs have no such sums.
 fn pass_on_period(
     explaining: &mut Explaining,
     targets: &mut Targets,

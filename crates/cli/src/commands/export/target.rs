@@ -1,4 +1,4 @@
-//! A format to which a recording is exported.
+//! Formats to which a recording is exported.
 
 use anyhow::Result;
 use vmnoise_events::{Event, SourceId};
@@ -8,7 +8,7 @@ use vmnoise_export::{FoldedStacks, IntervalLog, RunReport, RunTables, Timeline, 
 use crate::run::ExplainedRun;
 use crate::say;
 
-/// Returns the name of a source.
+/// Function that returns the name of a source.
 pub type Names<'f, 'n> = &'f dyn Fn(SourceId) -> &'n str;
 
 /// Receiver of a recording's events and their explanation.
@@ -21,7 +21,7 @@ pub trait ExportTarget {
     fn see_host(&mut self, _event: &Event) -> Result<()> {
         Ok(())
     }
-    /// Takes a gap or a wake-up, in the order in which they become certain.
+    /// Takes the next gap or wake-up, in the order in which they become certain.
     fn interval(&mut self, _interval: &Interval, _names: Names<'_, '_>) -> Result<()> {
         Ok(())
     }
@@ -38,7 +38,7 @@ pub trait ExportTarget {
     fn end(self: Box<Self>, explained: &ExplainedRun) -> Result<()>;
 }
 
-/// Reports intervals that a timeline lacks.
+/// Reports the number of intervals that a timeline leaves out.
 pub fn warn_of_crowded(count: u64) {
     if count > 0 {
         say::say(format_args!(

@@ -37,7 +37,7 @@ impl Targets {
         Ok(targets)
     }
 
-    /// Adds the logs that a recording can have alone and joined with its host.
+    /// Adds the logs that both a single recording and a joined recording can have.
     pub fn push_logs(&mut self, arguments: &ExportArguments, input: &ExportInput) -> Result<()> {
         if let Some(path) = &arguments.hlog {
             self.push(IntervalLog::create(path, &input.facts)?);

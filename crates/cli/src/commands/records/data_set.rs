@@ -1,4 +1,4 @@
-//! Runs of a data set, by host.
+//! Reads the runs of a data set.
 
 use std::collections::{BTreeMap, HashMap};
 use std::path::Path;
@@ -17,10 +17,11 @@ use crate::output::recorded::{Origin, ReadRecording, RecordedCpu};
 use crate::say;
 use crate::status::UsageError;
 
-/// Reads the runs of a data set. Leaves out and reports runs that no prediction can use.
+/// Reads the runs of a data set. Leaves out runs that no prediction can use, and reports them.
 ///
 /// # Errors
-/// If a run cannot be read, if two runs of a host overlap badly, or if no run is left.
+/// If a run cannot be read, if two runs of a host overlap and cannot be combined, or if no run is
+/// left.
 pub(super) fn read(folder: &Path) -> Result<Vec<ReadRecording>> {
     let mut refused: Vec<anyhow::Error> = Vec::new();
     let mut read: Vec<ReadRecording> = Vec::new();
@@ -137,7 +138,7 @@ struct Gatherer {
     /// Gap whose parts are being read.
     gap: Option<StoredGap>,
     parts: Vec<(u32, u64)>,
-    /// Buffer for the name of a part's culprit.
+    /// Buffer for the share and the culprit's name of a part.
     name: String,
 }
 

@@ -1,4 +1,4 @@
-//! Recordings and data sets of gaps, as input of predictions: for each CPU, when it was taken away
+//! Reads recordings and data sets of gaps as input for predictions: when each CPU was taken away,
 //! and by whom.
 
 mod data_set;
@@ -16,15 +16,16 @@ use crate::progress;
 use crate::say;
 use crate::status::UsageError;
 
-/// Largest part of a run that may be unobserved: time taken then is in no gap.
+/// Largest fraction of a run in which a CPU may be unobserved. Time taken while a CPU is unobserved
+/// is in no gap.
 const UNSEEN_AT_MOST: f64 = 0.05;
 
-/// Reads recordings and folders of data sets, one after the other. The runs of a data set are
-/// grouped by host.
+/// Reads recordings and folders of data sets, one after the other. Combines the runs of a data set
+/// that measured one host at the same time.
 ///
 /// # Errors
-/// If one cannot be read, did not measure its CPUs all the time, or is named twice. A data set
-/// leaves out such runs, and fails only if no run is left.
+/// If one cannot be read, did not measure its CPUs all the time, or is named twice. In a data set,
+/// runs that did not measure all the time are left out. This is an error only if no run is left.
 pub fn read_all(paths: &[PathBuf]) -> Result<Vec<ReadRecording>> {
     for path in paths.iter().filter(|path| !path.is_dir()) {
         progress::expect(path, 1);

@@ -1,4 +1,4 @@
-//! One recording, explained by the culprits of its gaps.
+//! Reads one recording, with the culprits of its gaps.
 
 use std::collections::{BTreeMap, HashMap};
 use std::path::Path;
@@ -46,13 +46,14 @@ pub(super) fn read(path: &Path) -> Result<ReadRecording> {
     Ok(recorded)
 }
 
-/// Culprit, by its number in the stream.
+/// Culprit: its share, and the number of its source in the stream.
 type Who = (Share, Option<SourceId>);
 
-/// Gaps that became certain with the last watermark, before their culprits are named.
+/// Gaps that have become certain, and whose culprits are not named yet.
 #[derive(Debug, Default)]
 struct Certain {
-    /// CPU, begin, length and number of parts of each gap. The parts are in `parts`, in this order.
+    /// CPU, begin, length and number of parts of each gap. The parts are in `parts`, in the same
+    /// order.
     gaps: Vec<(u32, u64, u64, usize)>,
     parts: Vec<(Who, u64)>,
 }
@@ -79,13 +80,12 @@ struct Gatherer {
 struct Gathered {
     record: CpuRecord,
     numbers: HashMap<Who, u32>,
-    /// Time of the CPU's last counters, and for how long the CPU was unobserved until then;
-    /// nanoseconds.
+    /// Time of the CPU's last counters, and the unobserved time until then, both in nanoseconds.
     looked: Option<(u64, u64)>,
 }
 
 impl Gathered {
-    /// Adds the unobserved time since the last counters. The argument has the form of
+    /// Adds the unobserved time since the last counters. The argument is the result of
     /// [`Explainer::looked`].
     fn look(&mut self, ((first_ns, last_ns), blind_ns): ((u64, u64), u64)) {
         let (from_ns, known_ns) = self.looked.unwrap_or((first_ns, 0));
@@ -97,7 +97,7 @@ impl Gathered {
     }
 }
 
-/// Returns the record of this CPU.
+/// Returns the record of this CPU. Creates the record if it does not exist.
 fn of(cpus: &mut BTreeMap<u32, Gathered>, cpu: u32) -> &mut Gathered {
     cpus.entry(cpu).or_insert_with(|| Gathered {
         record: CpuRecord::new(cpu),

@@ -1,4 +1,5 @@
-//! Runs of one host at one time, such as ranks of a parallel program that each recorded their CPU.
+//! Combines runs of one host at one time. For example, each rank of a parallel program may have
+//! recorded its own CPU.
 
 use std::collections::HashMap;
 
@@ -8,8 +9,8 @@ use jiff::{SignedDuration, Timestamp};
 use crate::output::recorded::ReadRecording;
 use crate::status::UsageError;
 
-/// Returns for how long both runs measured at the same time, in nanoseconds. CLOCK_MONOTONIC
-/// restarts at boot, so the wall clock must show an overlap too.
+/// Returns the time in which both runs measured, in nanoseconds. CLOCK_MONOTONIC restarts at boot,
+/// so the wall clock must show an overlap too.
 fn overlap_ns(one: &ReadRecording, other: &ReadRecording) -> u64 {
     let times = |run: &ReadRecording| {
         let started: Timestamp = run.origin.started_at.parse().ok()?;
@@ -29,7 +30,7 @@ fn overlap_ns(one: &ReadRecording, other: &ReadRecording) -> u64 {
     until_ns.saturating_sub(span.0.max(others.0))
 }
 
-/// Returns the span in which all CPUs of the run were measured, CLOCK_MONOTONIC in nanoseconds.
+/// Returns the span in which the run measured all of its CPUs, CLOCK_MONOTONIC in nanoseconds.
 fn span_ns(run: &ReadRecording) -> (u64, u64) {
     let records = || run.cpus.iter().map(|cpu| &cpu.record);
     let from_ns = records().map(|it| it.from_ns()).max().unwrap_or(0);
@@ -50,8 +51,8 @@ fn shared_cpu(one: &ReadRecording, other: &ReadRecording) -> Option<u32> {
     cpus(other).into_iter().find(|cpu| ours.contains(cpu))
 }
 
-/// Combines runs of one host at one time, so that noise on all of its CPUs at once stays at once.
-/// Runs of a host at other times count as other hosts.
+/// Combines runs of one host at one time, so that noise that hit several CPUs together stays
+/// together. Runs of a host at other times count as other hosts.
 ///
 /// # Errors
 /// If two runs overlap and cannot be combined.

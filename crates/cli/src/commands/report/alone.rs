@@ -18,7 +18,7 @@ use crate::run::{ExplainedRun, Explaining};
 use crate::say;
 
 /// Explains a recording. A second pass finds the tasks that ran inside the longest gaps. The
-/// longest exits already have their pieces.
+/// longest exits need no second pass, because they already have their pieces.
 pub fn run(path: &Path) -> Result<Read> {
     let mut recording = ReplayedRecording::open_file(path)?;
     let mut facts = recording.facts.clone();
@@ -90,8 +90,8 @@ pub fn run(path: &Path) -> Result<Read> {
     })
 }
 
-/// Returns whether time outside its gaps was left to the workload: the run measures gaps, and did
-/// not pause.
+/// Returns whether the workload had each CPU at all times outside gaps. This is true if the run
+/// measures gaps and did not pause.
 fn looks_at_all(facts: &RunFacts) -> bool {
     let has_gaps = !matches!(
         facts.workload,

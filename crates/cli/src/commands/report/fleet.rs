@@ -89,8 +89,8 @@ struct Takers {
 
 struct Counted {
     taker: FleetTaker,
-    /// Last gap in which it had a part, and its time there, summed because several threads may
-    /// share a name.
+    /// Number of the last gap that has a part of this culprit, and the culprit's time in this gap.
+    /// The time is a sum, because several threads may share a name.
     in_gap: (u64, u64),
 }
 

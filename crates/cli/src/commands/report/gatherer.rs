@@ -35,7 +35,7 @@ impl View for Gatherer {
         }
     }
 
-    /// Takes an interval, with its parts summed by culprit over phases and CPUs of the host.
+    /// Adds an interval. Sums its parts by culprit, over all phases and all CPUs of the host.
     fn interval(&mut self, interval: &Interval) {
         if let Some(left) = &mut self.left {
             left.see(interval);
@@ -61,7 +61,7 @@ impl View for Gatherer {
         });
     }
 
-    /// Takes an exit, without the guest's own halts.
+    /// Adds an exit, without the guest's own halts.
     fn exit(&mut self, exit: &ExitBudget) {
         let Some(vcpu) = self.vcpus.get(&exit.vcpu) else {
             return;
@@ -77,10 +77,10 @@ impl View for Gatherer {
     }
 }
 
-/// Lane and begin of a moment, and the bars of what ran inside it.
+/// Lane and start of a moment, and a bar for each activity during the moment.
 pub type MomentScene = ((usize, u64), Vec<Bar>);
 
-/// Reads a recording again, for what ran inside its longest moments.
+/// Reads a recording again, and returns the activities during its longest moments.
 pub fn scenes(
     path: &Path,
     workload: MeasuringCommand,

@@ -93,8 +93,8 @@ pub fn run(guest_path: &Path, host_path: &Path) -> Result<Read> {
     })
 }
 
-/// Returns the exits in the longest gaps or wake-ups, with the CPU and the begin of the gap or
-/// wake-up.
+/// Returns the exits in the longest gaps or wake-ups. Each exit comes with the CPU and the start of
+/// its gap or wake-up.
 fn exits(run: &JoinedRun) -> impl Iterator<Item = ((u32, u64), &ExitBranch)> {
     let latencies = run.latencies.iter().flat_map(|it| &it.trees);
     run.trees.iter().chain(latencies).flat_map(|tree| {
@@ -104,7 +104,7 @@ fn exits(run: &JoinedRun) -> impl Iterator<Item = ((u32, u64), &ExitBranch)> {
     })
 }
 
-/// Returns bars of what the host did in an exit.
+/// Returns a bar for each piece of the host's work during an exit.
 fn below(exit: &ExitBranch) -> impl Iterator<Item = Bar> + '_ {
     exit.pieces.iter().map(|piece| Bar {
         side: KernelSide::Host,

@@ -6,7 +6,8 @@ use vmnoise_explain::{CpuSummary, Interval};
 use vmnoise_predict::CpuRecord;
 use vmnoise_predict::supply::MeasuredSupply;
 
-/// Most gaps of a CPU that are kept, 20 bytes each; a CPU with more has no curve.
+/// Largest number of gaps that are kept for a CPU, 20 bytes each. A CPU with more gaps has no
+/// curve.
 const MOST_GAPS: usize = 2_000_000;
 
 /// Gaps of each CPU.
@@ -16,7 +17,7 @@ pub struct Left {
 }
 
 impl Left {
-    /// Takes the next gap.
+    /// Adds the next gap.
     pub fn see(&mut self, gap: &Interval) {
         let record = self
             .records

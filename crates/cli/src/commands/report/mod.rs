@@ -23,7 +23,7 @@ use crate::run::files::{self, ResultFiles, is_same};
 use crate::say;
 use crate::status::{ExitStatus, UsageError};
 
-/// Writes the page. It has all readable recordings, even if another file cannot be read.
+/// Writes a page with all readable recordings, even if another file cannot be read.
 pub fn run(arguments: &ReportArguments) -> Result<ExitStatus> {
     let page = [("page", &arguments.output)];
     let _claimed = ResultFiles::results(page, &arguments.recordings)?;
@@ -90,8 +90,8 @@ pub fn run(arguments: &ReportArguments) -> Result<ExitStatus> {
     if runs.is_empty() {
         anyhow::bail!("none of these can be shown: no page was written");
     }
-    // A host without a guest is a fault only if a guest could not be joined with it. Otherwise it
-    // was recorded at another time, for comparison.
+    // A host's recording without a guest is an error only if some guest could not be joined.
+    // Otherwise, the host was recorded at another time, for comparison.
     let is_left = |(path, facts): &(&PathBuf, RunFacts)| {
         facts.workload == MeasuringCommand::Exits && !hosts.contains(path)
     };
@@ -170,7 +170,7 @@ fn refuse(refused: &mut Vec<RefusedFile>, path: &Path, error: &anyhow::Error) {
     ExitStatus::of_error(error);
     refused.push(RefusedFile {
         file: say::name_of(path),
-        // The error may quote the file's content.
+        // The error may quote the file's content, so control characters must become visible.
         why: ShownLine::from(format!("{error:#}")).into(),
     });
 }
@@ -225,7 +225,7 @@ fn sentences(text: &str) -> Vec<String> {
         .collect()
 }
 
-/// Returns these limits, and what found no room on the page.
+/// Returns these limits, and a sentence about the data that the page leaves out.
 fn with_left_out(limits: Vec<String>, gathered: &ResolvedMoments) -> Vec<String> {
     limits.into_iter().chain(gathered.left_out()).collect()
 }

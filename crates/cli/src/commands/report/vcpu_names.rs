@@ -4,8 +4,8 @@ use std::collections::HashMap;
 
 use vmnoise_events::Vcpu;
 
-/// Returns a name for each of these vCPUs. Equal names get the thread, and a number if that thread
-/// was another vCPU before.
+/// Returns a name for each of these vCPUs. Equal names get the thread id, and a number if this
+/// thread ran another vCPU before.
 pub fn vcpu_names<'v>(vcpus: impl Iterator<Item = &'v Vcpu> + Clone) -> Vec<String> {
     let mut of_name: HashMap<String, usize> = HashMap::new();
     for vcpu in vcpus.clone() {

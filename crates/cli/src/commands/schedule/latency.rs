@@ -1,4 +1,4 @@
-//! How late timers were, as `timerlat` recorded it.
+//! Wake-up latencies that `timerlat` recorded.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -14,7 +14,7 @@ use crate::say;
 
 /// Wake-up latencies of a recording.
 pub(super) struct Latencies {
-    /// Largest latency of each CPU, until user space; nanoseconds.
+    /// Largest latency until user space, by CPU, in nanoseconds.
     pub(super) latest_ns: BTreeMap<u32, u64>,
     /// Machine and run of the recording.
     pub(super) origin: Origin,

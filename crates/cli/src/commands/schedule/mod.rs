@@ -22,7 +22,7 @@ use crate::run::files::refuse_among_tables;
 use crate::say;
 use crate::status::{ExitStatus, UsageError};
 
-/// Judges the tasks, prints the result, and returns whether all tasks hold.
+/// Judges the tasks and prints the result. The status says whether all tasks meet their deadlines.
 pub fn run(arguments: &ScheduleArguments) -> Result<ExitStatus> {
     if let Some(table) = &arguments.csv {
         refuse_to_overwrite(table, arguments)?;
@@ -65,7 +65,8 @@ pub fn run(arguments: &ScheduleArguments) -> Result<ExitStatus> {
     Ok(status(&scheduled))
 }
 
-/// Judges the tasks on a CPU. Late timers may block each task once, and jobs come closer together.
+/// Judges the tasks on a CPU. Late timers may block each task once, and may bring two jobs closer
+/// together.
 fn judged<'a>(cpu: CpuSupply<'a>, set: &TaskSet) -> CpuSupply<'a> {
     let late_ns = cpu.blocking_ns.unwrap_or(0);
     let tasks: Vec<PeriodicTask> = set.tasks.iter().map(|it| it.late_by(late_ns)).collect();
@@ -74,7 +75,7 @@ fn judged<'a>(cpu: CpuSupply<'a>, set: &TaskSet) -> CpuSupply<'a> {
     CpuSupply { judged, ..cpu }
 }
 
-/// Refuses models from another kernel, because tasks may need other times there.
+/// Refuses models from another kernel, because tasks may need more or less time there.
 fn refuse_other_kernels(described: &Described, supplies: &Supplies) -> Result<()> {
     let Some(observed_under) = &described.observed_under else {
         return Ok(());

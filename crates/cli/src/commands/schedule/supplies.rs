@@ -36,7 +36,7 @@ impl Supplies {
         let mut of_gaps: Vec<PathBuf> = Vec::new();
         let mut timers = Vec::new();
         for path in &arguments.recordings {
-            // A data set has runs of both kinds; only those of gaps are used.
+            // A data set may have runs of both kinds. Only its runs of gaps are used.
             if path.is_dir()
                 || ReplayedRecording::open(path)?.facts.workload != MeasuringCommand::Timerlat
             {
@@ -205,7 +205,7 @@ fn is_one_machine(one: &Origin, other: &Origin) -> bool {
     (&one.host, &one.kernel) == (&other.host, &other.kernel)
 }
 
-/// Returns, for each share that took time, the most that it took in a window of each length.
+/// Returns, for each share that took time, the most time that it took in a window of each length.
 fn shares(
     records: &[&CpuRecord],
     counts: impl Fn(&RecordCulprit) -> bool,
@@ -233,8 +233,9 @@ fn is_called(culprit: &RecordCulprit, pattern: &WildMatch) -> bool {
 }
 
 impl CpuSupply<'_> {
-    /// Returns the blind spots of its recordings that matter for this question. Work between a task
-    /// and the thread whose timers were measured is in the recordings of gaps.
+    /// Returns the blind spots of this CPU's recordings that matter for this question. For
+    /// latencies, the priority of the measuring thread does not matter. Work that delays a task but
+    /// not this thread is in the recordings of gaps.
     pub(crate) fn blind_spots(&self, question: Question) -> Vec<BlindSpot> {
         let of_gaps = self.of_gaps.iter().flat_map(|it| it.blind_spots(question));
         let latest = Question::Longest(f64::INFINITY);

@@ -19,7 +19,7 @@ pub(super) enum Took {
     Bytes(usize),
     /// No bytes for now.
     Nothing,
-    /// The host hung up; it may come back on the same connection.
+    /// The host hung up, and may come back on the same connection.
     HangUp,
     /// The host hung up, and the connection must be opened again.
     Broken,
@@ -83,7 +83,7 @@ impl Link {
             },
             Link::Vsock { listener, stream } => {
                 if let Some(newer) = from_the_host(listener) {
-                    // The host connects once, so the older connection is dead.
+                    // The host keeps only one connection, so the older connection is dead.
                     let hung_up = stream.replace(newer).is_some();
                     if hung_up {
                         return Took::HangUp;
@@ -104,8 +104,8 @@ impl Link {
     }
 }
 
-/// Accepts a connection if its other end is the host itself. No program of this guest, and no
-/// other guest, has that address.
+/// Accepts a connection only if its other end is the host. No program in this guest, and no other
+/// guest, has the host's address.
 fn from_the_host(listener: &VsockListener) -> Option<VsockStream> {
     let (stream, peer) = listener.accept().ok()?;
     let is_the_host = peer.cid() == VMADDR_CID_HOST;
@@ -116,7 +116,7 @@ fn is_socket(path: &Path) -> bool {
     std::fs::metadata(path).is_ok_and(|metadata| metadata.file_type().is_socket())
 }
 
-/// Connects without waiting; fails if nobody accepts connections.
+/// Connects without waiting. Fails if no process accepts connections.
 fn connected(path: &Path) -> Result<UnixStream> {
     let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
     let socket = socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;

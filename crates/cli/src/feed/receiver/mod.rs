@@ -1,5 +1,5 @@
-//! The guest's end of a feed. It reads a bounded part of what the host sends at a time, and returns
-//! its frames as events. The host is not trusted, and may come and go.
+//! The guest's end of a feed. It passes on the host's frames as events, and reads a bounded number
+//! of bytes at a time. The host is not trusted, and may disconnect and connect at any time.
 
 mod link;
 pub mod probe_status;
@@ -15,13 +15,13 @@ pub use transport::{FeedFrom, Transport};
 
 use link::{Link, Took};
 
-/// Most bytes that are read at once: frames of some hundred vCPUs.
+/// Largest number of bytes that one call reads: frames of some hundred vCPUs.
 const BYTES_AT_ONCE: usize = 64 * 1024;
-/// Time after which a broken connection is tried again.
+/// Time after which a broken connection is opened again.
 const TRY_AGAIN: Duration = Duration::from_secs(1);
 
-/// Opens the feed, or returns the probe status that says why there is none. Returns neither if this
-/// machine has no host.
+/// Opens the feed, or returns the probe status that says why there is no feed. Returns neither if
+/// this machine has no host, or if `--feed none` is set.
 ///
 /// # Errors
 /// If `--feed` names a path that cannot be opened.
@@ -46,7 +46,7 @@ pub fn open(
     }
 }
 
-/// A feed, from before the run until its end.
+/// Feed of a run, open from before the run until its end.
 #[derive(Debug)]
 pub struct HostFeed {
     transport: Transport,
@@ -60,7 +60,8 @@ impl HostFeed {
     /// Opens the feed.
     ///
     /// # Errors
-    /// If it cannot be opened: another process reads it, or it does not exist.
+    /// If the transport cannot be opened, because another process reads it or because it does not
+    /// exist.
     pub fn open(transport: Transport) -> std::io::Result<HostFeed> {
         Ok(HostFeed {
             link: Some(Link::open(&transport)?),
@@ -86,7 +87,7 @@ impl HostFeed {
         self.receiver.held()
     }
 
-    /// Passes on the kept frames, and those that came since.
+    /// Passes on the kept frames, and the frames that came since.
     pub fn drain(&mut self, each: &mut dyn FnMut(Event)) {
         for frame in self.receiver.release() {
             each(Event::HostFrame(frame));
@@ -96,7 +97,7 @@ impl HostFeed {
         });
     }
 
-    /// Returns the totals of the feed; `None` until something came.
+    /// Returns the totals of the feed; `None` until the first bytes came.
     pub fn totals(&self) -> Option<FeedTotals> {
         let totals = self.receiver.totals();
         (totals != FeedTotals::default()).then_some(totals)

@@ -8,14 +8,14 @@ const PROBE: &str = "feed of the host";
 const UNKNOWN: &str = "LW_EX, HW_EX, VIRT and HW_NOISE are unknown";
 const SERVE: &str = "on the host: vmnoise exits --feed (docs/feed.md)";
 
-/// Returns the status of a guest without a feed. `why` is empty if the guest has no transport, and
-/// otherwise says why it cannot be opened.
+/// Returns the status of a guest without a feed. `why` is empty if the guest has no transport.
+/// Otherwise `why` says why the transport cannot be opened.
 pub fn of_none(why: &str) -> ProbeStatus {
     let limit = match why {
         "" => UNKNOWN.to_owned(),
         why => format!("{why}: {UNKNOWN}"),
     };
-    let remedy = "give this guest a virtio-serial port for it (docs/feed.md)";
+    let remedy = "give this guest a virtio-serial port for the feed (docs/feed.md)";
     ProbeStatus::limited(PROBE, "none", &limit, remedy)
 }
 

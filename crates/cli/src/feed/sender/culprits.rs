@@ -1,5 +1,5 @@
-//! Culprits of each vCPU so far. The memory per vCPU is bounded, whatever the number of tasks that
-//! the host has had.
+//! Sums, for each vCPU, the time that each culprit took so far. Memory per vCPU is bounded, even if
+//! the host runs many tasks.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, HashMap};
@@ -8,7 +8,8 @@ use vmnoise_events::{HostCulprit, Share, SourceId, VcpuId};
 use vmnoise_explain::ExitBudget;
 use vmnoise_feed::MAX_CULPRITS;
 
-/// Number of culprits kept per vCPU: far more than are reported, so that a late one can still rise.
+/// Largest number of culprits kept per vCPU. This is far above the number reported, so that a
+/// culprit that starts late can still reach the top.
 const KEPT: usize = 16 * MAX_CULPRITS;
 
 /// Time that each culprit took, in ns, by vCPU.
@@ -16,7 +17,7 @@ const KEPT: usize = 16 * MAX_CULPRITS;
 pub struct Culprits(BTreeMap<VcpuId, HashMap<(Share, SourceId), u64>>);
 
 impl Culprits {
-    /// Adds the named parts of one exit.
+    /// Adds the parts of one exit whose culprit is known.
     pub fn add(&mut self, budget: &ExitBudget) {
         for part in &budget.parts {
             if let Some(source) = part.source {
@@ -36,7 +37,7 @@ impl Culprits {
         *sums.entry((share, source)).or_default() += ns;
     }
 
-    /// Returns the culprits that took most from this vCPU, in descending order.
+    /// Returns the culprits that took the most time from this vCPU, in descending order.
     pub fn of<'a>(&self, vcpu: VcpuId, name: impl Fn(SourceId) -> &'a str) -> Vec<HostCulprit> {
         let mut sums: Vec<(&(Share, SourceId), &u64)> =
             self.0.get(&vcpu).into_iter().flatten().collect();

@@ -1,4 +1,4 @@
-//! The connection to one VMM. It is made again after it breaks, and nothing waits for it.
+//! Connection to one VMM. A broken connection is opened again. No function waits for the VMM.
 
 use std::io::{self, ErrorKind, Read, Write};
 use std::os::unix::net::UnixStream;
@@ -9,13 +9,14 @@ use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
 
 use vmnoise_feed::{FeedAddress, Outgoing};
 
-/// Send buffer of the socket. In a larger one, frames would get old while the guest does not read.
+/// Size of the socket's send buffer. In a larger buffer, frames would get old while the guest does
+/// not read.
 const SEND_BUFFER_BYTES: usize = 16 << 10;
-/// Most bytes from a guest that are read and discarded at a time.
+/// Largest number of bytes from a guest that are read and discarded at a time.
 const DISCARD_BYTES: usize = 4 << 10;
-/// Time that a VMM may take to answer for its guest.
+/// Time within which a VMM must answer whether it connected its guest.
 const ANSWER_TIME: Duration = Duration::from_secs(2);
-/// Room for the answer: `OK` and a port.
+/// Largest length of the answer: `OK` and a port.
 const MAX_ANSWER_BYTES: usize = 32;
 
 /// Connection of one feed, and the frames that wait for it.
@@ -27,7 +28,7 @@ pub struct Link {
     pub outgoing: Outgoing,
     /// Number of connections made.
     pub connections: u64,
-    /// Number of bytes from the guest, which are discarded.
+    /// Number of bytes that the guest sent and this link discarded.
     pub discarded_bytes: u64,
 }
 
@@ -78,13 +79,13 @@ impl Link {
         &self.address
     }
 
-    /// Connects if there is no connection, and sends nothing. Call this once a second: nothing else
-    /// limits how often a VMM that hangs up is called.
+    /// Connects if there is no connection, and sends nothing. Call this once a second, because no
+    /// other code limits the attempts if the VMM closes each connection.
     ///
     /// Returns the process at the other end of a new connection.
     ///
     /// # Errors
-    /// If nobody listens on the socket, or this process may not use it.
+    /// If no process listens on the socket, or this process may not use the socket.
     pub fn connect(&mut self) -> io::Result<Option<u32>> {
         if !matches!(self.state, State::Away) {
             return Ok(None);
@@ -93,9 +94,10 @@ impl Link {
         let socket =
             rustix::net::socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
         rustix::net::sockopt::set_socket_send_buffer_size(&socket, SEND_BUFFER_BYTES)?;
-        // The socket does not block, so a listener with a full queue refuses at once.
+        // The socket is non-blocking, so the call fails at once if the listener's queue is full.
         rustix::net::connect(&socket, &SocketAddrUnix::new(&self.address.path)?)?;
-        // 0 means a process in a PID namespace that this process cannot see: no VMM.
+        // The id is 0 if this process cannot see the PID namespace of the other end. No VMM has
+        // this id.
         let peer_pid = getsockopt(&socket, PeerCredentials)?.pid().unsigned_abs();
         self.connections += 1;
         let socket = UnixStream::from(socket);
@@ -113,8 +115,8 @@ impl Link {
         }
     }
 
-    /// Call this once the process at the other end is known to be the right one. Asks the VMM to
-    /// connect its guest, if not asked yet, and returns whether frames can be sent.
+    /// Asks the VMM to connect its guest, if not asked yet, and returns whether frames can be sent.
+    /// Call this only after the process at the other end is known to be the right VMM.
     pub fn reach_guest(&mut self) -> bool {
         let port = self.address.vsock_port;
         self.state = match (std::mem::replace(&mut self.state, State::Away), port) {
@@ -125,14 +127,14 @@ impl Link {
         matches!(self.state, State::Open { .. })
     }
 
-    /// Ends the connection.
+    /// Closes the connection, and drops all frames that wait.
     pub fn hang_up(&mut self) {
         self.state = State::Away;
         self.outgoing.forget();
     }
 
-    /// Writes as much as possible and discards bytes from the guest, without waiting. Returns why
-    /// the connection ended, if it did.
+    /// Reads the VMM's answer if one is expected. Otherwise writes as much as possible, and
+    /// discards bytes from the guest. Never waits. Returns the reason if the connection ended.
     pub fn tick(&mut self) -> Option<Parting> {
         let parting = match &mut self.state {
             State::Away => None,
@@ -162,7 +164,7 @@ impl Link {
         else {
             return None;
         };
-        // Byte by byte, because the bytes after this line come from the guest.
+        // The answer is read byte by byte, because the bytes after its line come from the guest.
         let mut byte = [0];
         while answer.last() != Some(&b'\n') {
             match socket.read(&mut byte) {
@@ -187,7 +189,8 @@ impl Link {
 
 /// Asks a VMM to connect to the port on which its guest listens.
 fn ask(mut socket: UnixStream, peer_pid: u32, port: u32) -> State {
-    // A new connection has room for a few bytes. If it has ended, the next tick notices.
+    // A new connection has room for a few bytes. If the connection has ended, the next tick
+    // notices.
     let _ = socket.write_all(format!("CONNECT {port}\n").as_bytes());
     State::Asked {
         socket,
@@ -197,7 +200,8 @@ fn ask(mut socket: UnixStream, peer_pid: u32, port: u32) -> State {
     }
 }
 
-/// Reads and discards bytes from the guest, and returns their number. No bytes are no error.
+/// Reads and discards bytes from the guest, and returns their number. Returns 0 if the guest has
+/// sent nothing.
 fn discard(socket: &mut UnixStream) -> io::Result<u64> {
     let mut bytes = [0; DISCARD_BYTES];
     match socket.read(&mut bytes) {
@@ -215,7 +219,7 @@ mod tests {
 
     use std::os::unix::net::UnixListener;
 
-    /// Returns a socket with a listener, and a link to it.
+    /// Returns a socket with a listener, and a link to the socket.
     fn pair(kind: &str) -> (tempfile::TempDir, UnixListener, Link) {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("s");
@@ -305,7 +309,7 @@ mod tests {
             }
             waiting.push(next);
             if waiting.len() > 500 {
-                // The queue of this machine is longer than the files a process may have.
+                // The listener's queue on this machine is too long to fill in this test.
                 return;
             }
         }

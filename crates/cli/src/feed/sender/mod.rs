@@ -1,5 +1,5 @@
 //! `vmnoise exits --feed`: reports to each guest, live, the time that its host took, over a socket
-//! of its VMM. docs/feed.md has the content and the guests that are served.
+//! of the guest's VMM. docs/feed.md describes the content, and which guests are served.
 
 mod culprits;
 mod link;
@@ -22,8 +22,8 @@ use vm::{FedClocks, Identity, Threads};
 /// Time that guests have to read the last frames.
 const LINGER: Duration = Duration::from_millis(100);
 const LOOK: Duration = Duration::from_millis(5);
-/// Largest age of a reading of the guests' clocks. A reading starts each second, and nothing waits
-/// for it.
+/// Largest age of a reading of the guests' clocks. A new reading starts each second, and the feed
+/// does not wait for it.
 const FRESH_NS: u64 = 5_000_000_000;
 
 /// All feeds of a run.
@@ -36,23 +36,23 @@ pub struct Feeds {
     threads: Threads,
 }
 
-/// State of the host, as it is read each second.
+/// State of the host, read each second.
 pub struct Second<'a> {
     /// The machine.
     pub host: &'a Host,
     /// VMs of the host.
     pub vms: &'a [VmProcess],
-    /// Last reading of the clocks of their guests.
+    /// Last reading of the guests' clocks.
     pub clocks: Option<&'a ClockLook>,
     /// Exits of every vCPU.
     pub counted: &'a [(Vcpu, VcpuTotals)],
-    /// Time at which the reading began.
+    /// Time at which the last drain of events began.
     pub anchor: Anchor,
     /// Time until which all exits that ended are counted, CLOCK_MONOTONIC in nanoseconds.
     pub settled_mono_ns: u64,
     /// Number of records lost so far.
     pub lost: u64,
-    /// Returns the culprits of a vCPU.
+    /// Function that returns the culprits of a vCPU.
     pub culprits: &'a dyn Fn(VcpuId) -> Vec<HostCulprit>,
 }
 
@@ -61,7 +61,7 @@ struct Feed {
     link: Link,
     /// Process at the other end when the connection was made.
     peer: Option<Identity>,
-    /// The VM that was served last: process of its VMM, and name.
+    /// VM that was served last: process id of its VMM, and name of the VM.
     served: Option<(u32, Name)>,
     notes: Notes,
 }
@@ -71,15 +71,16 @@ struct Feed {
 pub struct FeedReport {
     /// Address, as on the command line.
     pub feed: String,
-    /// Process of the VMM that was served last; `None` if none was.
+    /// Process id of the VMM that was served last; `None` if no VMM was served.
     pub vm: Option<u32>,
     /// Name of that VM.
     pub name: Option<Name>,
-    /// Detail that was sent.
+    /// Level of detail of the frames.
     pub detail: FeedDetail,
     /// Number of frames sent.
     pub frames: u64,
-    /// Number of frames that newer ones replaced before they could be sent.
+    /// Number of frames that were not sent: newer frames replaced them, the queue was full, or the
+    /// connection was closed.
     pub skipped: u64,
     /// Number of bytes sent.
     pub bytes: u64,
@@ -87,7 +88,7 @@ pub struct FeedReport {
     pub writes: u64,
     /// Number of connections made.
     pub connections: u64,
-    /// Number of bytes from the guest, which were discarded.
+    /// Number of bytes that the guest sent and the feed discarded.
     pub discarded_bytes: u64,
 }
 
@@ -110,8 +111,8 @@ impl Feeds {
             frame: FeedFrame {
                 detail,
                 from_tsc: middle_tsc(&began),
-                // A vCPU leaves its guest for each interrupt, with or without a probe for it, and
-                // that exit is counted.
+                // Probes need not see interrupts for this: each interrupt causes an exit of the
+                // vCPU, which is counted.
                 is_last: !facts.layer_below_unwitnessed(),
                 knows_kvm: facts.witnesses.see_kernel(),
                 lost: 0,
@@ -127,13 +128,14 @@ impl Feeds {
         self.feeds.iter_mut().for_each(Feed::tick);
     }
 
-    /// Makes missing connections, and prepares each VM's own frames from the last reading.
+    /// Opens missing connections, and prepares the frames of each VM from the last reading.
     pub fn second(&mut self, second: &Second<'_>) {
         let now_ns = second.anchor.mono_ns;
         let is_fresh = |look: &&ClockLook| now_ns < look.at_mono_ns() + FRESH_NS;
         match second.clocks.filter(is_fresh) {
             Some(look) => self.clocks.take(look.seen(), second.vms),
-            // The guest's clock may have changed, and it would misplace our times.
+            // A guest's clock may have changed since. With the old clock, the host's times would be
+            // wrong.
             None => self.clocks = FedClocks::default(),
         }
         self.threads.see(second.host, second.counted);
@@ -161,14 +163,14 @@ impl Feeds {
                     continue;
                 };
                 if !self.threads.is_same(second.host, vcpu) {
-                    let why = "a vCPU is not served: another thread had its thread id before; \
-                               restart `vmnoise exits` to count it alone";
+                    let why = "a vCPU is not served: another thread had the same id before; \
+                               restart `vmnoise exits` to count only this vCPU";
                     feed.notes.say(feed.link.address(), Note::OthersCount, why);
                     continue;
                 }
                 let Some(clock) = self.clocks.of(vcpu.id, thread) else {
-                    let why = "a vCPU is not served: its guest's clock is unknown for 5 s; \
-                               `vmnoise doctor` says how it is read";
+                    let why = "a vCPU is not served: its guest's clock is unknown; \
+                               `vmnoise doctor` shows how vmnoise reads guests' clocks";
                     feed.notes.say(feed.link.address(), Note::NoClock, why);
                     continue;
                 };
@@ -189,7 +191,7 @@ impl Feeds {
         }
     }
 
-    /// Returns the notes for the user on the host since the last call.
+    /// Returns the notes since the last call, for the user on the host.
     pub fn take_notes(&mut self) -> Vec<String> {
         let feeds = self.feeds.iter_mut();
         feeds.flat_map(|feed| feed.notes.take()).collect()
@@ -234,17 +236,17 @@ impl Feed {
             None => return,
             Some(Parting::Closed) => (
                 Note::Closed,
-                "the VMM closed it; trying again each second".to_owned(),
+                "the VMM closed the connection; trying again each second".to_owned(),
             ),
             Some(Parting::NotConnected) => (
                 Note::NotConnected,
-                "nobody in the guest listens yet; trying again each second".to_owned(),
+                "no program in the guest listens yet; trying again each second".to_owned(),
             ),
         };
         self.notes.say(self.link.address(), note, &why);
     }
 
-    /// Returns the VM of the process at the other end.
+    /// Returns the VM of the process at the other end; `None` if this VM gets no frames.
     fn vm<'v>(&mut self, second: &Second<'v>) -> Option<&'v VmProcess> {
         let pid = self.link.peer_pid()?;
         let is_same = self
@@ -256,7 +258,7 @@ impl Feed {
                 "the process at the other end ({pid}) has no VM whose vCPUs run: it gets no frames"
             );
             self.notes.say(self.link.address(), Note::NoVmm, &why);
-            // If the process has changed, the waiting frames are for the earlier one.
+            // If the process has changed, the waiting frames are for the earlier process.
             self.link.outgoing.forget_unsent();
             if !is_same {
                 self.link.hang_up();

@@ -1,5 +1,5 @@
-//! Notes to the user on the host about a feed. Each is printed once, so that a VMM that misbehaves
-//! for hours does not fill the terminal.
+//! Notes about a feed for the user on the host. Each kind of note is printed once, so that a VMM
+//! with a lasting problem does not fill the terminal.
 
 use std::collections::BTreeSet;
 
@@ -8,7 +8,7 @@ use vmnoise_feed::FeedAddress;
 /// Problem of a feed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Note {
-    /// Nobody listens on the socket, or this process may not use it.
+    /// No process listens on the socket, or this process may not use the socket.
     Absent,
     /// The connection ended.
     Closed,
@@ -16,11 +16,12 @@ pub enum Note {
     NotConnected,
     /// The process at the other end has no VM.
     NoVmm,
-    /// The process at the other end has several VMs, and it is unknown whose guest it serves.
+    /// The process at the other end has several VMs, and it is unknown to which VM the socket
+    /// belongs.
     SeveralVms,
     /// KVM did not report the relation between the guest's TSC and the host's.
     NoClock,
-    /// Another thread had this vCPU's thread id before, so its exits are in the count.
+    /// Another thread had this vCPU's thread id before, so the count includes exits of that thread.
     OthersCount,
 }
 

@@ -1,11 +1,13 @@
-//! Proof that a vCPU's exits belong to the guest at the other end, and the clock of that guest.
+//! Checks that a vCPU's exits belong to the guest at the other end, and keeps the clock of that
+//! guest.
 
 use std::collections::BTreeMap;
 
 use vmnoise_events::{Vcpu, VcpuClock, VcpuId, VcpuTotals};
 use vmnoise_host::{GuestTsc, Host, VcpuThread, VmProcess};
 
-/// Identity of a process or thread, which differs from a later one with the same id.
+/// Identity of a process or thread. A later process or thread with the same id has another
+/// identity.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Identity {
     pid: u32,
@@ -19,7 +21,7 @@ impl Identity {
         Some(Identity { pid, started_ticks })
     }
 
-    /// Returns whether the process with this id is still the same.
+    /// Returns whether the process or thread with this id is still the same.
     pub fn still_is(&self, host: &Host, pid: u32) -> bool {
         Identity::of(host, pid) == Some(*self)
     }
@@ -38,7 +40,7 @@ impl Threads {
         }
     }
 
-    /// Returns whether this vCPU's count has only exits of the thread that has its id now.
+    /// Returns whether this vCPU's count has only exits of the thread that has its thread id now.
     pub fn is_same(&self, host: &Host, vcpu: &Vcpu) -> bool {
         let seen = self.0.get(&vcpu.id).copied().flatten();
         seen.is_some_and(|thread| thread.still_is(host, vcpu.tid))
@@ -50,8 +52,9 @@ impl Threads {
 pub struct FedClocks(BTreeMap<(u32, u32), GuestTsc>);
 
 impl FedClocks {
-    /// Takes new readings of the clocks. A vCPU without a new reading keeps its clock, because it
-    /// may have run a nested guest at that moment. The clocks of vCPUs that are gone are removed.
+    /// Takes new readings of the clocks. A vCPU without a new reading keeps its clock, because the
+    /// vCPU may have run a nested guest at that moment. The clocks of vCPUs that are gone are
+    /// removed.
     pub fn take(&mut self, seen: &[(u32, u32, GuestTsc)], vms: &[VmProcess]) {
         let threads = vms.iter().flat_map(|vm| &vm.vcpus);
         let living: Vec<(u32, u32)> = threads.map(|thread| (thread.tid, thread.id)).collect();
@@ -145,7 +148,7 @@ mod tests {
         assert!(has_several(&vm(&[(0, 80), (0, 81)]), &one));
         let two = [vcpu(0, 80, 9, 7), vcpu(1, 81, 9, 8)];
         assert!(has_several(&vm(&[(0, 80), (1, 81)]), &two));
-        // An earlier VM of this process, and one of another process.
+        // The list also has an earlier VM of this process, and a VM of another process.
         let gone = [vcpu(0, 70, 9, 6), vcpu(1, 80, 9, 7), vcpu(2, 81, 5, 8)];
         assert!(!has_several(&vm(&[(0, 80)]), &gone));
     }

@@ -9,7 +9,7 @@ use super::Setting;
 use crate::frame::model::Model;
 use crate::frame::snapshot::{FrameRow, Heading};
 
-/// Steps per unit of the curve: the sparkline takes whole numbers.
+/// Steps per unit of the curve, because the sparkline takes only whole numbers.
 const STEPS: f64 = 1000.0;
 
 /// Draws the curve of the chosen row.
@@ -39,7 +39,7 @@ pub fn draw(frame: &mut Frame<'_>, area: Rect, model: &Model, setting: &Setting)
     frame.render_widget(sparkline, bars);
 }
 
-/// Returns the name of a row: its first cell, and the second if that is a word.
+/// Returns the name of a row: its first cell, and its second cell if that column holds words.
 fn name(row: &FrameRow, columns: &[Heading]) -> String {
     let second = columns.get(1).filter(|column| column.words);
     let words = second.map(|_| row.cells[1].text.as_str());

@@ -10,9 +10,9 @@ use crate::frame::model::{Model, Pane, lines};
 use crate::frame::snapshot::{FrameRow, Heading};
 use crate::frame::term_style::TermStyle;
 
-/// Space between two columns, and before the first.
+/// Space between two columns, and before the first column.
 const SPACE: u16 = 2;
-/// Least width of a last column of words.
+/// Least width of the last column if it holds words.
 const LEAST_WORDS: u16 = 12;
 
 /// Draws one of the two lists.
@@ -49,7 +49,7 @@ pub fn draw(frame: &mut Frame<'_>, area: Rect, model: &Model, pane: Pane, settin
     let fit = fitting(columns, &widths, table.width);
     let last = fit.last().copied();
     let constraints = fit.iter().map(|&index| match columns[index].words {
-        // A last column of words may be cut off.
+        // The last column may be cut off if it holds words.
         true if Some(index) == last => Constraint::Min(LEAST_WORDS),
         _ => Constraint::Length(widths[index]),
     });
@@ -96,7 +96,8 @@ fn widths(columns: &[Heading], rows: &[&FrameRow]) -> Vec<u16> {
     columns.iter().enumerate().map(width).collect()
 }
 
-/// Returns the columns that fit. Columns are dropped from the right, columns of words last.
+/// Returns the indices of the columns that fit. Drops columns of figures first, from the right, and
+/// then columns of words.
 fn fitting(columns: &[Heading], widths: &[u16], width: u16) -> Vec<usize> {
     let mut fit: Vec<usize> = (0..columns.len()).collect();
     let all = columns.len() - 1;

@@ -23,7 +23,7 @@ const LEAST: (u16, u16) = (60, 16);
 /// Lines of the curve, with its heading.
 const CURVE: u16 = 4;
 
-/// Settings that stay the same for all drawings.
+/// Settings that are the same for all drawings of a frame.
 #[derive(Debug, Clone)]
 pub struct Setting {
     /// Labels of the command.
@@ -62,7 +62,8 @@ pub fn draw(frame: &mut Frame<'_>, model: &Model, setting: &Setting) {
 
 fn draw_lists(frame: &mut Frame<'_>, body: Rect, model: &Model, setting: &Setting) {
     let rows = u16::try_from(model.shown().rows.len()).unwrap_or(u16::MAX);
-    // Heading, columns, and lines; never more than two fifths.
+    // Room for the heading, the titles of columns and all lines, but at most two fifths of the
+    // body.
     let upper = rows.saturating_add(2).clamp(4, body.height * 2 / 5);
     let heights = [
         Constraint::Length(upper),
@@ -72,7 +73,7 @@ fn draw_lists(frame: &mut Frame<'_>, body: Rect, model: &Model, setting: &Settin
     let [upper, curve, lower] = Layout::vertical(heights).areas(body);
     lists::draw(frame, upper, model, Pane::Rows, setting);
     curve::draw(frame, curve, model, setting);
-    // The budget gets more room: the list shows only the beginning of the same words.
+    // The budget gets more room, because the list shows only the beginning of the same text.
     let parts = [Constraint::Fill(3), Constraint::Fill(4)];
     let [left, right] = Layout::horizontal(parts).spacing(2).areas(lower);
     lists::draw(frame, left, model, Pane::Gaps, setting);

@@ -1,12 +1,12 @@
-//! Advice for a gap: sentences that follow only from the evidence about this gap.
+//! Advice on a gap. Each sentence follows only from the evidence about this gap.
 
 use vmnoise_events::{ActivityKind, Policy, RunFacts, Share};
 use vmnoise_explain::{NamedInterval, NamedPart, TraceNoise};
 
-/// Least part of the gap, in percent, for which a change is suggested.
+/// Length from which a part of the gap gets advice, in percent of the gap.
 const WORTH_PERCENT: u64 = 10;
 
-/// Interrupts that belong to no device (arch/x86/include/asm/trace/irq_vectors.h).
+/// Names of interrupts that belong to no device (arch/x86/include/asm/trace/irq_vectors.h).
 const VECTORS: [&str; 11] = [
     "local_timer",
     "x86_platform_ipi",
@@ -21,8 +21,8 @@ const VECTORS: [&str; 11] = [
     "irq_work",
 ];
 
-/// Returns a sentence for each cause of a large part of the gap, largest first. `inside` is the
-/// noise that overlaps the gap, ordered by end.
+/// Returns one sentence of advice for each large part of the gap, largest part first. Equal
+/// sentences appear once. `inside` contains the noise that overlaps the gap, ordered by end.
 pub fn advice(gap: &NamedInterval, inside: &[&TraceNoise], facts: &RunFacts) -> Vec<String> {
     let case = Case { gap, inside, facts };
     let worth = |part: &&NamedPart| {
@@ -37,12 +37,12 @@ pub fn advice(gap: &NamedInterval, inside: &[&TraceNoise], facts: &RunFacts) -> 
     sentences
 }
 
-/// Splits `name:number` into `(name, number)`.
+/// Splits `name:number` at the last colon. Without a colon, the number is `?`.
 fn split(source: &str) -> (&str, &str) {
     source.rsplit_once(':').unwrap_or((source, "?"))
 }
 
-/// Gap with the evidence about it.
+/// Gap, the noise that overlaps it, and the facts of its run.
 struct Case<'a> {
     gap: &'a NamedInterval,
     inside: &'a [&'a TraceNoise],
@@ -105,7 +105,8 @@ impl Case<'_> {
         }
     }
 
-    /// Returns the advice for the interrupt of a device; `did` says how it took part in the gap.
+    /// Returns the advice to move a device's interrupt to other CPUs. `did` is the verb of the
+    /// sentence: how the interrupt disturbed this CPU.
     fn move_irq(&self, source: &str, did: &str) -> String {
         let cpu = self.gap.cpu;
         let (name, number) = split(source);
@@ -168,7 +169,8 @@ impl Case<'_> {
         }
     }
 
-    /// Returns the advice for ksoftirqd, which runs softirqs that others have raised.
+    /// Returns the advice for ksoftirqd. This thread runs softirqs that other code has raised, so
+    /// the sentence names the device interrupt before it.
     fn ksoftirqd(&self, source: &str) -> String {
         let cpu = self.gap.cpu;
         let softirqs = self.softirqs_in(source);
@@ -184,7 +186,7 @@ impl Case<'_> {
         }
     }
 
-    /// Returns the names of the softirqs that ran while this thread had the CPU, each once.
+    /// Returns the names of the softirqs that ran while `thread` had the CPU, without duplicates.
     fn softirqs_in(&self, thread: &str) -> Vec<&str> {
         let mut found = Vec::new();
         for turn in self.named(ActivityKind::Thread, thread) {
@@ -202,7 +204,7 @@ impl Case<'_> {
         found
     }
 
-    /// Returns the last device interrupt of this gap that ended before `begin_ns`.
+    /// Returns the last device interrupt of this gap that had ended by `begin_ns`.
     fn device_before(&self, begin_ns: Option<u64>) -> Option<&str> {
         let before = self.inside.iter().rev().find(|noise| {
             noise.kind == ActivityKind::Irq
@@ -213,7 +215,7 @@ impl Case<'_> {
     }
 
     fn begin_of(&self, kind: ActivityKind, name: &str) -> Option<u64> {
-        // The longest turn is the main cause of the gap.
+        // If the activity ran several times in the gap, its longest run counts as the cause.
         let longest = self.named(kind, name).max_by_key(|noise| noise.net_ns);
         longest.map(|noise| noise.start_mono_ns)
     }

@@ -30,7 +30,7 @@ fn gap(parts: &[(Share, Option<&str>, u64)]) -> NamedInterval {
     }
 }
 
-/// Returns noise that begins and ends at these microseconds of the gap.
+/// Returns noise from `from_us` to `to_us`, in microseconds after the start of the gap.
 fn noise(kind: ActivityKind, name: &str, from_us: u64, to_us: u64) -> TraceNoise {
     TraceNoise {
         cpu: 16,
@@ -46,7 +46,7 @@ fn reported(gap: &NamedInterval, inside: &[TraceNoise], facts: &RunFacts) -> Vec
     advice(gap, &inside.iter().collect::<Vec<_>>(), facts)
 }
 
-/// Returns the sentence for a gap that one source took.
+/// Returns the advice for a gap that has a single part. An empty `source` means no source.
 fn of(share: Share, source: &str) -> String {
     let source = Some(source).filter(|source| !source.is_empty());
     let reported = reported(&gap(&[(share, source, GAP_NS)]), &[], &fixtures::facts());
@@ -54,7 +54,7 @@ fn of(share: Share, source: &str) -> String {
     reported.concat()
 }
 
-/// The case of the osnoise paper: the interrupt is short, and the softirq that it raises is long.
+/// Tests the case of the osnoise paper: a short interrupt raises a long softirq.
 #[test]
 fn an_interrupt_is_named_with_what_came_of_it() {
     let gap = gap(&[

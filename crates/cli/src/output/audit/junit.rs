@@ -1,5 +1,11 @@
-//! Audit as JUnit XML: a test case for each rule. A rule that explains noise has failed; a rule
-//! that could matter is skipped. An additional case has the facts about the recording.
+//! Audit as JUnit XML, with one test case for each rule:
+//!
+//! - failure: the rule explains noise
+//! - skipped: the rule could matter, or its setting is not in this kernel
+//! - error: a file of the rule cannot be read
+//! - passed: the setting is good
+//!
+//! An additional case has the facts about the recording.
 
 use anyhow::Result;
 use vmnoise_audit::{Finding, FindingVerdict};

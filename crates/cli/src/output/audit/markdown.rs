@@ -1,12 +1,12 @@
-//! Audit as a Markdown table for a ticket. Foreign names become code spans, and cannot end their
-//! span or their cell.
+//! Audit as Markdown tables for a ticket. Text from the machine becomes code spans, without
+//! characters that could end the span or the table cell.
 
 use vmnoise_audit::{Finding, FindingVerdict};
 
 use super::report::{Report, Section};
 use super::words;
 
-/// Renders the report; ends with a newline.
+/// Renders the report; the text ends with a newline.
 pub(super) fn render(report: &Report<'_>) -> String {
     let lines = report.score.iter().cloned().chain(report.not_seen());
     let lines = lines.map(|line| format!("{line}\n\n"));
@@ -47,8 +47,8 @@ fn row(finding: &Finding, section: &Section<'_>) -> String {
     )
 }
 
-/// Returns a code span in which nothing is markup. `|` is replaced, since Markdown dialects escape
-/// it differently.
+/// Returns the text as a code span, without characters that could end the span or the table cell.
+/// `|` is replaced, not escaped, because Markdown dialects escape it differently.
 fn code(text: &str) -> String {
     let text = text.replace(['`', '|', '\r', '\n'], "\u{fffd}");
     format!("`{text}`")

@@ -1,4 +1,4 @@
-//! Results of an audit, for people and programs, and as scripts.
+//! Results of an audit: as text, as documents for programs, and as shell scripts.
 
 mod document;
 mod junit;
@@ -26,12 +26,12 @@ pub use script::scripts;
 pub struct AuditSubject {
     /// Facts about the machine.
     pub facts: HostFacts,
-    /// Time of the recording, RFC 3339 in UTC; `None` means now.
+    /// Time of the recording (RFC 3339, UTC); `None` if all settings are read now.
     pub recorded_at: Option<Name>,
-    /// Whether the recording is of this machine since its last boot. If so, settings missing in the
-    /// recording are read now.
+    /// Whether the audited machine is this one, and has not rebooted since the recording. If so,
+    /// vmnoise reads the settings that the recording lacks now.
     pub is_here: bool,
-    /// Audited CPUs.
+    /// CPUs that were audited.
     pub cpus: Vec<u32>,
 }
 
@@ -41,11 +41,11 @@ pub struct AuditedMachine {
     pub of: AuditSubject,
     /// Noise in the recording, in nanoseconds; `None` without a recording.
     pub noise_ns: Option<u64>,
-    /// Number of records that the run of the recording lost.
+    /// Number of records that were lost during the recorded run.
     pub lost_events: u64,
-    /// Coverage of the recording; `None` without one.
+    /// Coverage of the recording; `None` without a recording.
     pub coverage: Option<Coverage>,
-    /// Findings.
+    /// Result of each rule.
     pub audit: Audit,
 }
 
@@ -55,11 +55,11 @@ pub struct PairAudited {
     pub guest: AuditedMachine,
     /// Audit of the host alone.
     pub host: AuditedMachine,
-    /// Findings that concern both together.
+    /// Findings that concern guest and host together.
     pub both: Audit,
-    /// Time that the guest lost, in nanoseconds.
+    /// Noise of the guest, in nanoseconds.
     pub noise_ns: u64,
-    /// Part of this time that findings explain, in nanoseconds.
+    /// Part of the guest's noise that findings explain, in nanoseconds.
     pub explained_ns: u64,
 }
 
@@ -78,7 +78,7 @@ pub fn print(format: AuditFormat, audited: &AuditedMachine) -> Result<()> {
 /// Prints the audit of a guest and its host.
 ///
 /// # Errors
-/// If stdout cannot be written, or if the format allows one machine only.
+/// If stdout cannot be written, or if the format allows only one machine.
 pub fn print_pair(format: AuditFormat, audited: &PairAudited) -> Result<()> {
     match format {
         AuditFormat::Json => print_json(&PairDocument::new(audited)),

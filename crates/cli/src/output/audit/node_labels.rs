@@ -1,15 +1,16 @@
-//! Feature file for Node Feature Discovery (`features.d/` of its local source), with a label in
-//! each line. Names and values come from a fixed set of our own words; foreign names never appear.
+//! Feature file for Node Feature Discovery, with one label in each line. Its local source reads
+//! such files from `features.d/`. The labels contain only rule names and fixed words, and no text
+//! from the machine.
 
 use vmnoise_audit::Audit;
 
 use super::words;
 
-/// Namespace of the labels. Node Feature Discovery accepts any namespace except those of Kubernetes
-/// itself.
+/// Start of each label: the namespace `vmnoise.io`, and the start of the name. Node Feature
+/// Discovery accepts every namespace except the namespaces of Kubernetes itself.
 const NAMESPACE: &str = "vmnoise.io/audit.";
 
-/// Renders the labels; ends with a newline.
+/// Renders the labels; the text ends with a newline.
 pub(super) fn render(audit: &Audit) -> String {
     let findings = audit.findings.iter();
     let findings = findings.map(|it| (&it.rule.id, words::verdict(&it.verdict)));
@@ -27,8 +28,8 @@ pub(super) fn render(audit: &Audit) -> String {
 mod tests {
     use super::*;
 
-    /// Returns whether Kubernetes accepts the text as name or value of a label: at most 63 of these
-    /// characters, of which the first and the last are letters or digits.
+    /// Returns whether Kubernetes accepts the text as the name or the value of a label. A label has
+    /// at most 63 letters, digits, `-`, `_` and `.`, and begins and ends with a letter or a digit.
     fn is_label(text: &str) -> bool {
         let is_plain = |letter: char| letter.is_ascii_alphanumeric();
         let is_inner = |letter: char| is_plain(letter) || "-_.".contains(letter);

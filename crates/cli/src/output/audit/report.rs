@@ -1,5 +1,5 @@
-//! Content of an audit, common to all formats for people: one machine, or a guest, its host, and
-//! both.
+//! Content of an audit, shared by text, Markdown and JUnit. The audit is of one machine, or of a
+//! guest and its host.
 
 use vmnoise_audit::Audit;
 use vmnoise_events::coverage::{BlindSpot, Question};
@@ -9,23 +9,23 @@ use crate::units::human;
 
 /// Content of the whole audit.
 pub(super) struct Report<'a> {
-    /// Line with the noise that findings explain and the rest; `None` without a recording.
+    /// Line with the part of the noise that findings explain; `None` without a recording.
     pub score: Option<String>,
-    /// Blind spots of the recordings.
+    /// Blind spots of the recording; for a pair, of the guest's recording.
     pub blind_spots: Vec<BlindSpot>,
-    /// Sections: one for a single machine, three for a pair.
+    /// Sections: one for a single machine, three for a guest and its host.
     pub sections: Vec<Section<'a>>,
 }
 
-/// Findings of one machine.
+/// Findings of one machine, or of guest and host together.
 pub(super) struct Section<'a> {
-    /// Heading: the machine and its CPUs.
+    /// Heading: the machine and its CPUs, or `guest and host together`.
     pub head: String,
-    /// Findings.
+    /// Result of each rule.
     pub audit: &'a Audit,
-    /// Noise that the findings may explain, in nanoseconds; `None` without a recording.
+    /// Noise in the recording, in nanoseconds; `None` without a recording.
     pub noise_ns: Option<u64>,
-    /// Whether the settings come from a recording alone.
+    /// Whether all settings come from a recording, and none from the present machine.
     pub is_recorded: bool,
 }
 

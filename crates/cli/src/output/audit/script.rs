@@ -1,4 +1,4 @@
-//! Changes that work without a reboot, as two shell scripts.
+//! Shell scripts that apply and undo the changes that need no reboot.
 
 use vmnoise_audit::{Change, Finding, ShellCommand, Write};
 
@@ -36,8 +36,8 @@ service() {
 }
 ";
 
-/// Returns the names and contents of both scripts: the first applies the changes, the second
-/// reverts them in reverse order.
+/// Returns the name and the content of both scripts. `apply.sh` makes the changes. `undo.sh` undoes
+/// them, with the last finding first.
 pub fn scripts(audited: &AuditedMachine) -> [(&'static str, String); 2] {
     let findings = &audited.audit.findings;
     let apply = findings
@@ -54,14 +54,15 @@ pub fn scripts(audited: &AuditedMachine) -> [(&'static str, String); 2] {
     ]
 }
 
-/// Returns the commands of one finding under its name; empty if it has no commands.
+/// Returns the commands of one finding, below a heading; empty if the finding has no commands.
 fn commands(
     finding: &Finding,
     value: fn(&Write) -> &String,
     run: fn(&ShellCommand) -> &String,
 ) -> String {
     let rule = &finding.rule;
-    // The user removes the comment sign to accept the loss of protection.
+    // A command that gives up protection is commented out. The user removes the comment sign to
+    // accept this loss.
     let sign = if rule.remedy.gives_up_protection {
         "# "
     } else {
@@ -96,7 +97,7 @@ mod tests {
 
     use super::HEAD;
 
-    /// Uses a systemctl that logs its arguments.
+    /// Replaces systemctl by a script that logs its arguments.
     #[test]
     fn only_a_service_that_ran_and_was_stopped_is_started_again() {
         const SYSTEMCTL: &str = "#!/bin/sh\ncase $1 in is-active) [ \"$3\" = \"$RUNS\" ];; *) echo \"$@\" >> \"$0.log\";; esac\n";
@@ -111,7 +112,7 @@ mod tests {
                 fs::set_permissions(file(name), fs::Permissions::from_mode(0o755)).unwrap();
             };
             write("systemctl", SYSTEMCTL);
-            // Undoing twice starts the service once.
+            // undo.sh runs twice, but must start the service only once.
             for (script, what) in [
                 ("apply.sh", "stop"),
                 ("undo.sh", "start"),

@@ -5,7 +5,7 @@ use vmnoise_audit::{Finding, FindingVerdict};
 use super::report::{Report, Section};
 use super::words;
 
-/// Renders the report; ends with a newline.
+/// Renders the report; the text ends with a newline.
 pub(super) fn render(report: &Report<'_>) -> String {
     let not_seen: String = report.not_seen().map(|it| format!(" {it}\n")).collect();
     match (&report.sections[..], &report.score) {

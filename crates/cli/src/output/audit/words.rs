@@ -1,5 +1,6 @@
-//! Words for findings, common to all formats. Files, interrupts and interfaces have foreign names:
-//! each is shown as one line without control characters.
+//! Words for findings, shared by all formats except JSON. Names of files, interrupts and interfaces
+//! come from the machine. So each line with such a name is a [`ShownLine`], without control
+//! characters.
 
 use vmnoise_audit::{Change, ExplainedNoise, Finding, FindingVerdict, SinceRun};
 use vmnoise_events::ShownLine;
@@ -8,7 +9,7 @@ use vmnoise_host::cpu_list;
 use super::AuditSubject;
 use crate::units::human;
 
-/// Returns the verdict for labels and for the type of a failed test.
+/// Returns the word for a verdict in node labels and in JUnit.
 pub(super) const fn verdict(verdict: &FindingVerdict) -> &'static str {
     match verdict {
         FindingVerdict::Explains(_) => "explains",
@@ -17,7 +18,7 @@ pub(super) const fn verdict(verdict: &FindingVerdict) -> &'static str {
     }
 }
 
-/// Returns the machine and its audited CPUs.
+/// Describes the machine: name, time of the recording, kernel and audited CPUs.
 pub(super) fn machine(of: &AuditSubject) -> String {
     let then = of.recorded_at.iter();
     let rest = match of.is_here {
@@ -33,8 +34,8 @@ pub(super) fn machine(of: &AuditSubject) -> String {
     )
 }
 
-/// Formats an explanation with the three largest culprits: `explains up to 9.069 ms (3.6 %):
-/// preempted bash:5837 2.198 ms`.
+/// Formats the noise that a finding explains, with the three largest culprits: `explains up to
+/// 9.069 ms (3.6 %): preempted bash:5837 2.198 ms`.
 pub(super) fn took(explained: &ExplainedNoise, noise_ns: Option<u64>) -> String {
     let percent = explained.ns as f64 * 100.0 / noise_ns.unwrap_or(0).max(1) as f64;
     let who = explained.who.iter().take(3);
@@ -51,8 +52,9 @@ pub(super) fn took(explained: &ExplainedNoise, noise_ns: Option<u64>) -> String 
     )
 }
 
-/// Returns each place, for example `/proc/irq/25/effective_affinity_list (ACPI:Ged): 1`, with its
-/// remedy. Consecutive places with the same remedy get it once, after the last of them.
+/// Returns a line for each place, such as `/proc/irq/25/effective_affinity_list (ACPI:Ged): 1`, and
+/// the lines of its remedy. If consecutive places have the same remedy, the remedy follows only the
+/// last of these places.
 pub(super) fn places(finding: &Finding) -> impl Iterator<Item = (ShownLine, Vec<ShownLine>)> + '_ {
     let changes = &finding.changes;
     let places = finding.bad.iter().zip(changes).enumerate();
@@ -75,7 +77,8 @@ pub(super) fn places(finding: &Finding) -> impl Iterator<Item = (ShownLine, Vec<
     })
 }
 
-/// Returns the path of a file; in a pair the side comes first.
+/// Returns the absolute path of a file. In an audit of a pair, the path already begins with
+/// `guest:` or `host:`, and stays unchanged.
 fn path(path: &str) -> String {
     match path.starts_with("guest:") || path.starts_with("host:") {
         true => path.to_owned(),
@@ -109,7 +112,7 @@ fn changed(change: &Change) -> Vec<ShownLine> {
         .collect()
 }
 
-/// Returns why a file could not be read.
+/// Returns a line that says why a file could not be read.
 pub(super) fn unread(unread: &str, is_recorded: bool) -> ShownLine {
     let why = match is_recorded {
         true => "is not in the recording: record as root",

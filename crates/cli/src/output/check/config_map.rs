@@ -1,5 +1,5 @@
-//! Verdict as a patch for `kubectl patch configmap`, with the values that KubeVirt's realtime
-//! checkup writes into its ConfigMap (kiagnose/kubevirt-realtime-checkup).
+//! Verdict as a patch for `kubectl patch configmap`. The patch sets the keys that KubeVirt's
+//! realtime checkup writes into its ConfigMap (kiagnose/kubevirt-realtime-checkup).
 
 use std::collections::BTreeMap;
 
@@ -15,7 +15,7 @@ pub(super) struct Patch {
     data: BTreeMap<&'static str, String>,
 }
 
-/// Returns the patch; the verdict "cannot tell" counts as no success.
+/// Returns the patch. The verdict "cannot tell" sets `status.succeeded` to false.
 pub(super) fn patch(checked: &CheckResult<'_>) -> Result<Patch> {
     let judged = &checked.judged;
     let evidence = checked.evidence;

@@ -39,11 +39,11 @@ struct Limit<'a> {
     blame: &'a [Blame],
 }
 
-/// Reason in keys for programs, and in words for people.
+/// Reason: keys for programs, and a text for people.
 #[derive(Debug, Serialize)]
 #[serde(untagged)]
 enum InWords<'a> {
-    /// Blind spot, which already contains its words.
+    /// Blind spot. Its own JSON already contains the text.
     Blind(&'a BlindSpot),
     Other {
         #[serde(flatten)]

@@ -1,4 +1,5 @@
-//! Verdict as workflow commands for GitHub, one per line; the run shows them as annotations.
+//! Verdict as GitHub workflow commands, one in each line. GitHub shows each command as an
+//! annotation of the workflow run.
 
 use vmnoise_judge::check::LimitVerdict;
 
@@ -45,13 +46,14 @@ fn annotation(
     )
 }
 
-/// Escapes the text after the last `::` (actions/toolkit, packages/core, command.ts).
+/// Escapes the message of a workflow command, which follows the last `::` (actions/toolkit,
+/// packages/core, command.ts).
 fn data(text: &str) -> String {
     let text = text.replace('%', "%25");
     text.replace('\r', "%0D").replace('\n', "%0A")
 }
 
-/// Escapes a property before the last `::`.
+/// Escapes a property of a workflow command. Properties precede the last `::`.
 fn property(text: &str) -> String {
     data(text).replace(':', "%3A").replace(',', "%2C")
 }

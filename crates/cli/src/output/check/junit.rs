@@ -1,4 +1,4 @@
-//! Verdict as JUnit XML: a test case for each limit.
+//! Verdict as JUnit XML, with one test case for the run and one for each limit.
 
 use anyhow::Result;
 use vmnoise_judge::check::{BudgetLimitResult, LimitVerdict};
@@ -6,8 +6,7 @@ use vmnoise_judge::check::{BudgetLimitResult, LimitVerdict};
 use super::{CheckResult, words};
 use crate::output::junit::{self, Case, CaseOutcome, TestSuite};
 
-/// Renders the document; an additional case says whether the run itself is good enough for any
-/// verdict.
+/// Renders the document. The first test case has the verdict on the run itself, without its limits.
 pub(super) fn render(checked: &CheckResult<'_>) -> Result<String> {
     let mut cases = vec![of_run(checked)];
     let judgements = checked.judged.judgements.iter();

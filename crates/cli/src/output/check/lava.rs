@@ -10,7 +10,7 @@ use super::{CheckResult, words};
 /// Id of the test case for all limits together.
 const ALL: &str = "vmnoise";
 
-/// Renders a test case for each limit, and one for all limits together.
+/// Renders a test case for each limit, and one for the whole verdict.
 pub(super) fn render(checked: &CheckResult<'_>) -> String {
     let judged = &checked.judged;
     let judgements = judged.judgements.iter();
@@ -51,7 +51,8 @@ fn signal(id: &str, judgement: &BudgetLimitResult) -> String {
     )
 }
 
-/// Returns an id, which must be a single word.
+/// Returns the name as the id of a test case. An id is a single word, so other characters become
+/// `-`.
 fn id(name: &str) -> String {
     let is_of_word = |it: char| it.is_ascii_alphanumeric() || "._".contains(it);
     name.chars()

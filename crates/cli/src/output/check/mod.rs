@@ -23,10 +23,10 @@ pub struct CheckResult<'a> {
     pub evidence: &'a BudgetEvidence,
 }
 
-/// Renders the result; ends with a newline.
+/// Renders the result; the output ends with a newline.
 ///
 /// # Errors
-/// If it cannot be written in this format.
+/// If the result cannot be written in this format.
 pub fn render(format: CheckFormat, checked: &CheckResult<'_>) -> Result<Vec<u8>> {
     Ok(match format {
         CheckFormat::Text => text::render(checked).into_bytes(),

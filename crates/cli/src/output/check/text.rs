@@ -3,7 +3,7 @@
 use super::{CheckResult, words};
 use crate::output::table;
 
-/// Renders the verdict; ends with a newline.
+/// Renders the verdict; the text ends with a newline.
 pub(super) fn render(checked: &CheckResult<'_>) -> String {
     let judged = &checked.judged;
     let mut text = format!(
@@ -42,7 +42,8 @@ pub(super) fn render(checked: &CheckResult<'_>) -> String {
     text
 }
 
-/// Returns each explanation with its limits: one gap may break several limits.
+/// Returns each line of explanation once, with all limits to which it applies. One gap may break
+/// several limits.
 fn whys(checked: &CheckResult<'_>) -> Vec<(String, Vec<String>)> {
     let mut whys: Vec<(String, Vec<String>)> = Vec::new();
     for judgement in &checked.judged.judgements {

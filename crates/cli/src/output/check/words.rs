@@ -9,7 +9,7 @@ use vmnoise_judge::compare::Unit;
 use super::CheckResult;
 use crate::units::{human, rough};
 
-/// Returns the name of a verdict in all formats but JSON.
+/// Returns the name of a verdict, as all formats except JSON and LAVA show it.
 pub const fn verdict(verdict: LimitVerdict) -> &'static str {
     match verdict {
         LimitVerdict::Pass => "PASS",
@@ -29,8 +29,7 @@ pub fn value(value: Option<f64>, unit: Unit) -> String {
     }
 }
 
-/// Returns the figure of a judgement with its unit, and the CPU that decided, if one did:
-/// `8.071 ms on CPU 3`.
+/// Formats the measured figure with its unit and the deciding CPU, if any: `8.071 ms on CPU 3`.
 pub fn has(judgement: &BudgetLimitResult) -> String {
     let has = value(judgement.value, judgement.requirement.quantity.unit());
     match judgement.cpu {
@@ -39,7 +38,7 @@ pub fn has(judgement: &BudgetLimitResult) -> String {
     }
 }
 
-/// Returns the data that were checked: `osnoise on CPU 1,3 for 10.000 s: 1234 gaps of 1000 ns and
+/// Describes the checked recording: `osnoise on CPU 1,3 for 10.000 s: 1234 gaps of 1000 ns and
 /// more`.
 pub fn run(checked: &CheckResult<'_>) -> String {
     let evidence = checked.evidence;
@@ -58,10 +57,10 @@ pub fn run(checked: &CheckResult<'_>) -> String {
     )
 }
 
-/// Returns the reasons of the verdict on a limit and the culprits; empty if there is nothing to
-/// add.
+/// Returns a line for each reason of the verdict on a limit, and a line with the culprits. Empty if
+/// the verdict needs no explanation.
 pub fn why(checked: &CheckResult<'_>, judgement: &BudgetLimitResult) -> Vec<String> {
-    // FAIL already says that the figure is above its limit.
+    // The verdict FAIL already says that the figure is above its limit.
     let reasons = judgement.reasons.iter().filter(|it| **it != Reason::Above);
     let mut lines: Vec<String> = reasons.map(Reason::to_string).collect();
     if !judgement.blame.is_empty() {
@@ -92,8 +91,8 @@ fn took(blame: &Blame) -> String {
     }
 }
 
-/// Returns how long to measure, if a longer run would help. It promises a verdict only if no limit
-/// waits for bursts that this run did not meet: a longer run meets them, or does not.
+/// Returns how long to measure, if a longer run would help. The text promises a verdict only if no
+/// limit has [`Reason::Unmet`]: a longer run may miss bursts, too.
 pub fn ask_for(checked: &CheckResult<'_>) -> Option<String> {
     let judged = &checked.judged;
     let whole_seconds = judged.ask_for_ns?.div_ceil(1_000_000_000);

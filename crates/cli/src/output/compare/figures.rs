@@ -17,7 +17,8 @@ pub(super) fn chance(p: f64) -> String {
     }
 }
 
-/// Returns the unit that follows the name or the number of a figure.
+/// Returns the sign of a unit, which follows the name or the number of a figure. Nanoseconds have
+/// no sign, because [`value`] formats them with a unit.
 pub(super) const fn sign(unit: Unit) -> &'static str {
     match unit {
         Unit::Percent => " %",
@@ -26,7 +27,7 @@ pub(super) const fn sign(unit: Unit) -> &'static str {
     }
 }
 
-/// Formats a number in its unit; `-` if unknown.
+/// Formats a number without the sign of its unit; `-` if unknown.
 pub(super) fn value(value: Option<f64>, unit: Unit) -> String {
     match (value, unit) {
         (None, _) => "-".into(),
@@ -36,7 +37,7 @@ pub(super) fn value(value: Option<f64>, unit: Unit) -> String {
     }
 }
 
-/// Formats a difference.
+/// Formats a difference, with its sign `+` or `-`.
 pub(super) fn signed(shift: f64, unit: Unit) -> String {
     let sign = if shift < 0.0 { '-' } else { '+' };
     format!("{sign}{}", value(Some(shift.abs()), unit))

@@ -1,4 +1,4 @@
-//! Two groups of runs in `vmnoise.compare/1`.
+//! Object `groups` in `vmnoise.compare/1`: two groups of runs.
 
 use std::borrow::Cow;
 

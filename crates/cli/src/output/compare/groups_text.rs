@@ -6,7 +6,7 @@ use super::TwoGroups;
 use super::figures::{chance, signed, titled, value};
 use crate::output::table;
 
-/// Renders the groups; begins with an empty line and ends with a newline.
+/// Renders the groups. The text begins with an empty line, and ends with a newline.
 pub(super) fn render(of: &TwoGroups) -> String {
     let rows: Vec<&GroupRow> = of.groups.rows.iter().filter(|row| row.is_any()).collect();
     let before = format!("before ({})", of.before);
@@ -34,7 +34,7 @@ pub(super) fn render(of: &TwoGroups) -> String {
     text
 }
 
-/// Returns the notes for reading the table, one sentence each.
+/// Returns notes about the validity of the table.
 fn notes(of: &TwoGroups) -> Vec<String> {
     let groups = &of.groups;
     let mut notes = Vec::new();
@@ -51,7 +51,7 @@ fn notes(of: &TwoGroups) -> Vec<String> {
     notes
 }
 
-/// Returns why no difference can be found, and how many runs would be enough.
+/// Returns a note that there are too few runs for a verdict, and how many runs would be enough.
 fn too_few(groups: &Groups) -> String {
     let needed = match groups.needed {
         Some(needed) => format!("each group needs {needed} runs"),

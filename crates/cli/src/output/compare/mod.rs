@@ -1,4 +1,4 @@
-//! Results of `compare`: text, `vmnoise.compare/1`, and a page.
+//! Results of `compare`: as text, as JSON document `vmnoise.compare/1`, and as an HTML page.
 
 mod document;
 mod figures;
@@ -14,39 +14,40 @@ use vmnoise_judge::compare::{ConditionAnswer, FigureRow, Groups, RecordingKind, 
 
 use crate::output::format::CompareFormat;
 
-/// Recording that was read.
+/// Recording, with the figures of its run.
 pub struct ComparedRun {
     /// Path of the recording.
     pub file: String,
-    /// Facts of its run.
+    /// Facts of the run.
     pub facts: RunFacts,
-    /// Its figures.
+    /// Figures of the run.
     pub measured: RunFigures,
 }
 
-/// Comparison of the first run with another one.
+/// Comparison of another run with the first run.
 pub struct Comparison {
     /// Index of the other run.
     pub second: usize,
-    /// All figures.
+    /// Rows, one for each figure.
     pub rows: Vec<FigureRow>,
 }
 
-/// Comparison of two groups: the first runs, and the others.
+/// Comparison of two groups of runs: "before" and "after" a change.
 pub struct TwoGroups {
-    /// Number of runs in the group "before", which come first.
+    /// Number of runs in the group "before". These runs come first in the list of all runs.
     pub before: usize,
     /// Number of runs in the group "after".
     pub after: usize,
-    /// Whether every run before the change began earlier than any run after it. If so, other
-    /// changes in that time cannot be separated from this one.
+    /// Whether every run before the change began earlier than every run after the change. If so,
+    /// the effect of this change cannot be separated from the effects of other changes in that
+    /// time.
     pub is_one_after_the_other: bool,
-    /// All figures.
+    /// Figures of both groups, with the test of each figure.
     pub groups: Groups,
 }
 
 impl TwoGroups {
-    /// Returns the group of the run at this index.
+    /// Returns the name of the group that contains the run at this index.
     fn name_of(&self, place: usize) -> &'static str {
         match place < self.before {
             true => "before",
@@ -55,13 +56,13 @@ impl TwoGroups {
     }
 }
 
-/// Condition, and the answer for one run.
+/// Condition, with the answer for one run.
 pub struct CheckedCondition {
     /// Condition as the user typed it.
     pub condition: String,
     /// Index of the run.
     pub run: usize,
-    /// Unit of the run's figure.
+    /// Unit of the figure in the condition.
     pub unit: Unit,
     /// Answer for this run.
     pub answer: ConditionAnswer,
@@ -71,17 +72,18 @@ pub struct CheckedCondition {
 pub struct ComparisonResult {
     /// Kind of the recordings.
     pub kind: RecordingKind,
-    /// Threshold in nanoseconds; shorter gaps are left out of every run.
+    /// Threshold in nanoseconds. Shorter gaps are left out of every run.
     pub threshold_ns: u64,
-    /// Length of a window, nanoseconds.
+    /// Length of a window, in nanoseconds.
     pub window_ns: u64,
-    /// Recordings.
+    /// Recordings. If two groups are compared, the group "before" comes first.
     pub runs: Vec<ComparedRun>,
-    /// Comparisons, one for each recording but the first; empty for groups.
+    /// Comparisons with the first recording, one for each other recording; empty if two groups are
+    /// compared.
     pub comparisons: Vec<Comparison>,
-    /// Groups, if two were named.
+    /// Comparison of two groups, if the user named groups.
     pub groups: Option<TwoGroups>,
-    /// Conditions, one entry for each recording tested.
+    /// Conditions: one entry for each condition and each recording on which it was tested.
     pub checks: Vec<CheckedCondition>,
 }
 

@@ -7,7 +7,7 @@ use super::{ComparedRun, Comparison, ComparisonResult, groups_text};
 use crate::output::table;
 use crate::units::{human, seconds};
 
-/// Renders the comparison; ends with a newline.
+/// Renders the comparison; the text ends with a newline.
 pub(super) fn render(compared: &ComparisonResult) -> String {
     let ComparisonResult {
         kind,
@@ -86,7 +86,7 @@ pub(super) fn render(compared: &ComparisonResult) -> String {
     text
 }
 
-/// Returns the name of a run: A, B, and so on; after Z its number.
+/// Returns the name of a run: A to Z, then #27, #28 and so on.
 fn letter(at: usize) -> String {
     let letter = u8::try_from(at).ok().and_then(|at| b'A'.checked_add(at));
     match letter.filter(u8::is_ascii_uppercase) {
@@ -98,7 +98,7 @@ fn letter(at: usize) -> String {
 fn side_by_side(comparison: &Comparison) -> String {
     let (first, second) = (letter(0), letter(comparison.second));
     let shift = format!("{second} above {first}");
-    // Figures that are zero in both runs are left out; JSON has them.
+    // The text leaves out figures that are zero in both runs; the JSON contains them.
     let rows = comparison.rows.iter().filter(|row| row.is_any());
     table::of(&rows.collect::<Vec<_>>(), |it| {
         it.words("", |row| titled(&row.figure).into())

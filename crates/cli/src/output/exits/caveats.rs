@@ -1,4 +1,4 @@
-//! Last lines of a result over vCPUs: its probes, and its limitations.
+//! Last lines of a result about exits: the status of its probes, and its limitations.
 
 use vmnoise_events::LossKind;
 use vmnoise_explain::ExitsRun;
@@ -7,13 +7,13 @@ use crate::output::caveats::{HEADING, by_kind, late, not_seen, probes, unbounded
 use crate::run::FeedReport;
 use crate::units::human;
 
-/// Renders the probes of a run, its limitations, and the reports on its feeds.
+/// Renders the probes of a run, its limitations, and the report on each feed.
 pub fn render(run: &ExitsRun, feeds: &[FeedReport]) -> String {
     let probes = probes(&run.probe_statuses);
     format!("{HEADING}\n{probes}") + &without_probes(run) + &of_feeds(feeds)
 }
 
-/// Returns the limitations of the result, without its probes.
+/// Returns the limitations of the result, without the status of its probes.
 pub fn without_probes(run: &ExitsRun) -> String {
     let mut out = String::new();
     if run.losses.get(LossKind::VcpusFull) > 0 {

@@ -11,7 +11,7 @@ use super::longest::LongestExitRow;
 use crate::output::json::Head;
 use crate::run::FeedReport;
 
-/// Whole result.
+/// Result of a run that measured exits.
 #[derive(Debug, Serialize)]
 pub struct ExitsDocument<'a> {
     #[serde(flatten)]
@@ -20,7 +20,7 @@ pub struct ExitsDocument<'a> {
     #[serde(flatten)]
     exits: &'a ExitsSummary,
     longest: Vec<LongestExitRow<'a>>,
-    /// Number of exits that were reported one by one; `None` if this was not asked for.
+    /// Number of exits that were reported one by one; `None` if the user did not ask for this.
     #[serde(rename = "told")]
     reported: Option<u64>,
     unnamed_ns: Option<u64>,

@@ -36,7 +36,7 @@ fn reason(name: &str, lengths: &[(u64, u64)], shares_ns: Taken) -> ReasonExits {
     }
 }
 
-/// Returns VMs with two vCPUs; one of them does not see KVM.
+/// Returns a VM with two vCPUs. The `kvm` time of the second vCPU is unknown.
 pub fn summary() -> ExitsSummary {
     let io = taken(Some(300_000), 1_150_000, 11_800_000, 50_000);
     let cpuid = taken(Some(1_295_000), 0, 0, 5_000);

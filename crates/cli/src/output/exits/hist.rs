@@ -1,4 +1,4 @@
-//! Exits by length, in the layout of rtla's histograms.
+//! Histogram of exits by length, in the layout of rtla's histograms.
 
 use std::time::Duration;
 
@@ -11,10 +11,10 @@ use crate::output::format::HistFrame;
 use crate::output::rtla;
 use crate::units::us;
 
-/// Least width of a column, as in rtla.
+/// Minimum width of a column, as in rtla.
 const CELL: usize = 9;
 
-/// Title of a column, and its exits.
+/// Column: its title, and the lengths of its exits.
 type Column = (String, ExitLengths);
 
 /// Options of the histogram.
@@ -83,7 +83,7 @@ fn by_vcpu(summary: &ExitsSummary) -> Vec<Column> {
     vcpus(summary).map(column).collect()
 }
 
-/// Returns a column for each reason, ordered by total time, largest first.
+/// Returns a column for each reason. The reason with the largest total time comes first.
 fn by_reason(summary: &ExitsSummary) -> Vec<Column> {
     let mut columns: Vec<Column> = Vec::new();
     for reason in vcpus(summary).flat_map(|(_, vcpu)| &vcpu.reasons) {
@@ -98,7 +98,8 @@ fn by_reason(summary: &ExitsSummary) -> Vec<Column> {
     columns
 }
 
-/// Returns the lower bounds of the rows.
+/// Returns the lower bound of each row, in nanoseconds. With `with_zeros`, rows without exits are
+/// included.
 fn floors(all: &ExitLengths, with_zeros: bool) -> Vec<u64> {
     let floors: Vec<u64> = all.floors_ns().collect();
     match (floors.first(), floors.last()) {
@@ -111,7 +112,7 @@ fn floors(all: &ExitLengths, with_zeros: bool) -> Vec<u64> {
     }
 }
 
-/// Returns one line: its name and a cell for each column.
+/// Returns one line: `name`, then a cell for each column.
 fn row(name: &str, columns: &[Column], cell: impl Fn(&Column) -> String) -> String {
     let mut line = format!("{name:<11}");
     for column in columns {

@@ -33,7 +33,7 @@ struct ListedPiece<'a> {
 }
 
 impl<'a> LongestExitRow<'a> {
-    /// Creates the entry of this exit.
+    /// Creates the entry for this exit.
     pub fn new(longest: &'a LongestExit) -> LongestExitRow<'a> {
         let (vcpu, exit) = (&longest.exit.vcpu, &longest.exit.exit);
         LongestExitRow {

@@ -1,4 +1,4 @@
-//! Results over vCPUs for people and programs, from a live run or a recording.
+//! Results about the exits of vCPUs, for people and programs, from a live run or a recording.
 
 mod caveats;
 mod document;
@@ -32,11 +32,11 @@ use super::stream::Stream;
 use crate::output::format::Format;
 use crate::run::{FeedReport, Meanwhile, View};
 
-/// Layout of a result over vCPUs.
+/// Layout of a result about exits.
 #[derive(Debug, Clone, Copy)]
 pub enum Layout {
-    /// Tables by vCPU and by reason; with [`Meanwhile::Own`] they are redrawn on the terminal while
-    /// the run goes on.
+    /// Tables by vCPU and by reason. With [`Meanwhile::Own`], the terminal shows them during the
+    /// run, too.
     Top(Meanwhile),
     /// Histogram.
     Hist(ExitsHistOptions),
@@ -44,13 +44,13 @@ pub enum Layout {
     Trace,
 }
 
-/// View of a run over vCPUs.
+/// View of a run that measures exits.
 #[derive(Debug)]
 pub struct ExitsView {
     layout: Layout,
     format: Format,
     stream: Stream,
-    /// Whether a result without any VM was printed.
+    /// Whether the printed result contains no VM.
     is_empty: bool,
 }
 
@@ -65,7 +65,7 @@ impl ExitsView {
         }
     }
 
-    /// Returns whether a result without any VM was printed.
+    /// Returns whether the printed result contains no VM.
     pub fn is_empty(&self) -> bool {
         self.is_empty
     }

@@ -13,7 +13,8 @@ pub fn by_size(shares: &ShareMap<Option<u64>>) -> Vec<(Share, u64)> {
     shares
 }
 
-/// Returns the CPU on which an exit began and the one on which it ended.
+/// Formats the CPU on which an exit began and the CPU on which it ended. If both are the same, it
+/// appears once.
 pub fn cpus(exit_cpu: u32, entry_cpu: u32) -> String {
     match exit_cpu == entry_cpu {
         true => format!("CPU {exit_cpu}"),
@@ -21,13 +22,13 @@ pub fn cpus(exit_cpu: u32, entry_cpu: u32) -> String {
     }
 }
 
-/// Returns every vCPU with its VM.
+/// Returns every vCPU, with its VM.
 pub fn vcpus(exits: &ExitsSummary) -> impl Iterator<Item = (&VmExits, &VcpuExits)> {
     let vms = exits.vms.iter();
     vms.flat_map(|vm| vm.vcpus.iter().map(move |vcpu| (vm, vcpu)))
 }
 
-/// Returns the name of a vCPU.
+/// Returns the name of a vCPU: `VM/number`.
 pub fn name(vm: &VmExits, vcpu: &VcpuExits) -> String {
     format!("{}/{}", vm.name, cells::number(vcpu.vcpu.map(u64::from)))
 }

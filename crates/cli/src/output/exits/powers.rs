@@ -1,11 +1,12 @@
-//! Histogram in one cell: a character for each power of two, darker for more exits.
+//! Histogram in one table cell. Each character stands for one power of two; a darker character
+//! means more exits.
 
 use vmnoise_explain::ReasonExits;
 
-/// Shades, from nearly none to all exits of the row.
+/// Characters from light to dark: from nearly no exit to all exits of the row.
 const SHADES: &[u8] = b".:-=+*#%@";
 
-/// Powers of two that the lengths in a table span.
+/// Range of powers of two that contains all lengths in a table.
 #[derive(Debug, Clone, Copy)]
 pub struct Powers {
     first: u32,
@@ -13,7 +14,7 @@ pub struct Powers {
 }
 
 impl Powers {
-    /// Returns the powers of all these exits.
+    /// Returns the range that contains the lengths of all these exits.
     pub fn of(reasons: &[ReasonExits]) -> Powers {
         let powers = || reasons.iter().flat_map(places).map(|(power, _)| power);
         Powers {
@@ -22,12 +23,12 @@ impl Powers {
         }
     }
 
-    /// Returns the lower bound of the first character and the upper bound of the last.
+    /// Formats the lower bound of the first character and the upper bound of the last character.
     pub fn heading(self) -> String {
         format!("{}-{}", about(self.first), about(self.last + 1))
     }
 
-    /// Draws the exits of one row.
+    /// Draws the histogram of one row.
     pub fn draw(self, reason: &ReasonExits) -> String {
         let place = |power: u32| {
             let counts = places(reason).filter(|&(its, _)| its == power);

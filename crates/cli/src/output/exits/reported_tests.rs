@@ -1,4 +1,5 @@
-//! Exit of Figure 8 of the thesis as vmnoise reports it: the same times, and a name for each part.
+//! Tests with the exit of Figure 8 of the thesis: vmnoise reports the same times, with a name for
+//! each part.
 
 use std::sync::Arc;
 

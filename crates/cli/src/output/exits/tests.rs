@@ -50,8 +50,8 @@ web vCPU -
     );
 }
 
-/// Scheduling events could not be attached, so time that belongs to other tasks must not appear as
-/// KVM's.
+/// Tests a run without probes for scheduling events. The time of other tasks must not appear as
+/// `kvm`.
 #[test]
 fn what_had_no_witness_is_a_dash_and_null() {
     let split = ShareMap::from([(Share::Kvm, 700), (Share::Vmm, 200), (Share::HostIrq, 100)]);

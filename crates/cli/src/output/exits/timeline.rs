@@ -1,4 +1,5 @@
-//! Timelines of the longest exits as text: a line for each piece; the pieces add up to the exit.
+//! Timelines of the longest exits as text, with a line for each piece. The pieces add up to the
+//! exit.
 
 use vmnoise_explain::{LongestExit, NamedExit, NamedPiece};
 
@@ -9,10 +10,10 @@ use crate::units::us;
 
 /// Width of the drawing of an exit, in characters.
 const WIDTH: u64 = 40;
-/// Largest number of pieces shown for an exit, the longest ones.
+/// Maximum number of pieces that a timeline shows one by one. Shorter pieces share one line.
 const LINES: usize = 32;
 
-/// Draws all exits.
+/// Draws a timeline for each exit.
 pub fn render(longest: &[LongestExit]) -> String {
     longest.iter().map(timeline).collect()
 }
@@ -81,14 +82,15 @@ fn sum_ns<'a>(pieces: impl IntoIterator<Item = &'a NamedPiece>) -> u64 {
     pieces.into_iter().map(NamedPiece::dur_ns).sum()
 }
 
-/// Returns the least length with which at most [`LINES`] pieces are shown.
+/// Returns the minimum length of a piece that has its own line, so that at most [`LINES`] pieces
+/// have one.
 fn least_shown_ns(pieces: &[NamedPiece]) -> u64 {
     let mut lengths: Vec<u64> = pieces.iter().map(NamedPiece::dur_ns).collect();
     lengths.sort_unstable_by(|a, b| b.cmp(a));
     lengths.get(LINES).map_or(0, |too_short| too_short + 1)
 }
 
-/// Returns a bar for the place of a piece in the exit, at least one character wide.
+/// Draws a bar that marks the place of a piece in the exit. The bar is at least one character wide.
 fn bar(dur_ns: u64, offset_ns: u64, ns: u64) -> String {
     let place = |ns: u64, round_up: u64| {
         let dur_ns = u128::from(dur_ns.max(1));

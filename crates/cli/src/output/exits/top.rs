@@ -1,4 +1,5 @@
-//! Tables of exits by vCPU and by reason, with the columns of `perf kvm stat` and our own.
+//! Tables of exits by vCPU and by reason, with the columns of `perf kvm stat` and additional
+//! columns.
 
 use std::time::Duration;
 
@@ -35,7 +36,7 @@ pub fn render(measured: Duration, summary: &ExitsSummary) -> String {
 
 fn vcpus(measured: Duration, summary: &ExitsSummary) -> String {
     let rows: Vec<(&VmExits, &VcpuExits)> = parts::vcpus(summary).collect();
-    // Without unexplained time, the other columns add up and need no further one.
+    // Without unexplained time, the other columns add up to 100 %, and this column is left out.
     let is_unexplained = |(_, vcpu): &(_, &VcpuExits)| unexplained_ns(vcpu) > 0;
     let has_unexplained = rows.iter().any(is_unexplained).then_some(());
     table::of(&rows, |it| {
@@ -69,9 +70,9 @@ fn of_time(vcpu: &VcpuExits, ns: Option<u64>) -> String {
     ns.map_or_else(|| "-".into(), |ns| percent(ns, vcpu.time_ns.span_ns()))
 }
 
-/// Renders the columns of `perf kvm stat`, then our own.
+/// Renders a row for each reason: the columns of `perf kvm stat`, then additional columns.
 fn reasons(vcpu: &VcpuExits) -> String {
-    // The counts of a damaged or forged recording may overflow.
+    // The sum of the counts may overflow if the recording is damaged or forged.
     let all =
         |of: fn(&ReasonExits) -> u64| vcpu.reasons.iter().map(of).fold(0, u64::saturating_add);
     let (samples, total_ns) = (all(|reason| reason.count), all(|reason| reason.total_ns));
@@ -96,7 +97,7 @@ fn percent(part: u64, whole: u64) -> String {
     format!("{:.2}", 100.0 * part as f64 / whole.max(1) as f64)
 }
 
-/// Returns the three largest shares in percent, without those that round to 0.
+/// Returns up to three shares in percent, largest first. Shares that round to 0 % are left out.
 pub fn largest(taken: &ShareMap<Option<u64>>) -> String {
     let total_ns = taken.total();
     let words: Vec<String> = parts::by_size(taken)

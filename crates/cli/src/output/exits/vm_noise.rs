@@ -1,5 +1,5 @@
 //! Exits in the format of the tracepoint `osnoise:vm_noise`, which a master's thesis adds to the
-//! kernel. Our additions follow after a bar.
+//! kernel. Fields that only vmnoise has follow after a `|`.
 
 use vmnoise_events::Share;
 use vmnoise_explain::{NamedExit, NamedPart, TracedExit};
@@ -7,13 +7,13 @@ use vmnoise_explain::{NamedExit, NamedPart, TracedExit};
 use crate::output::cells;
 use crate::run::trace_line::{instant, noise, prefixed};
 
-/// Header of the lines.
+/// Header of the trace.
 pub const HEADER: &str = "\
 # tracer: vmnoise exits, durations are net; times are CLOCK_MONOTONIC
 # CPU    TIMESTAMP  EVENT
 ";
 
-/// Shares that appear in every line, in this order; other shares follow if they took time.
+/// Shares that appear in every line, in this order. Other shares follow if they took time.
 const ALWAYS: [Share; 3] = [Share::Kvm, Share::Vmm, Share::Preempted];
 
 /// Returns a line for each activity of the host inside an exit, then a line for the exit.
@@ -23,8 +23,8 @@ pub fn lines(traced: &TracedExit) -> String {
     inside + &prefixed(exit.entry_cpu, exit.end_mono_ns, &event(&traced.exit))
 }
 
-/// Returns the event of an exit. As in the tracepoint, `vm_id` is the number of the vCPU. The
-/// shares are in ns and add up to the duration.
+/// Formats the event of an exit. As in the tracepoint, `vm_id` is the number of the vCPU. The
+/// shares are in ns, and add up to the duration.
 fn event(named: &NamedExit) -> String {
     let NamedExit {
         vcpu,

@@ -1,4 +1,4 @@
-//! Probes and limitations of a join, for both recordings.
+//! Probes and limitations of both recordings of a join.
 
 use vmnoise_events::MeasuringCommand;
 use vmnoise_explain::{HostSide, JoinedLatencies, JoinedRun, VcpuPair};
@@ -7,7 +7,7 @@ use super::JoinResult;
 use crate::output::caveats as own;
 use crate::units::human;
 
-/// Returns the `kvm` time without a bound, in nanoseconds.
+/// Returns the `kvm` time without an upper bound, in nanoseconds.
 fn unbounded_ns(run: &JoinedRun) -> u64 {
     match &run.latencies {
         None => run.joined.unbounded_kvm_ns,
@@ -15,7 +15,7 @@ fn unbounded_ns(run: &JoinedRun) -> u64 {
     }
 }
 
-/// Renders probe statuses, losses and limitations of both recordings.
+/// Renders the probe statuses, losses and limitations of both recordings.
 pub fn render(joined: &JoinResult<'_>) -> String {
     let run = joined.run;
     let mut out = format!(
@@ -52,7 +52,7 @@ pub fn render(joined: &JoinResult<'_>) -> String {
             only_reasons.join(", ")
         );
     }
-    // A microVM has this in its own lines.
+    // For a microVM, the guest's lines already contain this line.
     if joined.guest.workload != MeasuringCommand::Microvm {
         out += &own::unbounded_kvm(unbounded_ns(run));
     }
@@ -64,7 +64,7 @@ pub fn render(joined: &JoinResult<'_>) -> String {
     out
 }
 
-/// Returns the limitation of a pair that is not proven on its own.
+/// Returns the limitation of a pair that its own data do not prove; `None` if they prove the pair.
 fn caveat(pair: &VcpuPair) -> Option<String> {
     let cpu = pair.cpu;
     match (pair.joined, pair.leans_on) {

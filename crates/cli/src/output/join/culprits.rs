@@ -1,4 +1,4 @@
-//! Culprits of the guest's long gaps or late wake-ups, over the whole run.
+//! Culprits of the guest's long gaps or late wake-ups, summed over the whole run.
 
 use vmnoise_events::Share;
 use vmnoise_explain::{GuestCulprit, VmSide};
@@ -6,17 +6,17 @@ use vmnoise_explain::{GuestCulprit, VmSide};
 use crate::output::{cells, table};
 use crate::units::human;
 
-/// Number of culprits that are printed; the others are in the JSON.
+/// Maximum number of culprits that are printed; the JSON contains all.
 const LISTED: usize = 20;
 
-/// Titles of the columns: the disturbed events, and the whole of the percentage.
+/// Titles of two columns: the number of disturbed gaps or wake-ups, and the percentage.
 pub type CulpritWords = (&'static str, &'static str);
-/// Titles for a workload that observes gaps.
+/// Titles for a workload that measures gaps.
 pub const OF_GAPS: CulpritWords = ("gaps", "% of noise");
 /// Titles for periodic tasks.
 pub const OF_TASKS: CulpritWords = ("wake-ups", "% of latency");
 
-/// Renders the ranking, largest first.
+/// Renders the culprits with their times, the largest total time first.
 pub fn render(culprits: &[GuestCulprit], above_ns: u64, (what, percent): CulpritWords) -> String {
     let above = human(above_ns);
     let total_ns: u64 = culprits.iter().map(|culprit| culprit.total_ns).sum();

@@ -9,7 +9,7 @@ use vmnoise_explain::{
 use super::JoinResult;
 use crate::output::json::Head;
 
-/// Document of a join; the head and the summary are the guest's.
+/// Document of a join. The head and the summary describe the guest's run.
 #[derive(Debug, Serialize)]
 pub struct JoinDocument<'a> {
     #[serde(flatten)]
@@ -26,7 +26,7 @@ pub struct JoinDocument<'a> {
     summary: &'a Summary,
 }
 
-/// Part of the document about the host's recording.
+/// Members of the document about the host's recording.
 #[derive(Debug, Serialize)]
 pub struct HostNotes<'a> {
     tool_version: &'a str,
@@ -64,13 +64,13 @@ impl<'a> JoinDocument<'a> {
 }
 
 impl<'a> HostNotes<'a> {
-    /// Creates the part from the host's facts and the result of its stream.
+    /// Creates this part from the facts and the result of the host's recording.
     pub fn new(facts: &'a RunFacts, side: &'a HostSide) -> HostNotes<'a> {
         let HostSide {
             kernel,
             hypervisor,
             threshold_ns,
-            // The options contain this.
+            // `options` already contains the reasons.
             only_reasons: _,
             losses,
             lost_events,

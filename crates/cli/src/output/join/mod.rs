@@ -1,4 +1,4 @@
-//! Guest's run joined with its host's, for people and programs.
+//! Result of a join of a guest's run with its host's run, for people and programs.
 
 pub mod caveats;
 mod culprits;
@@ -24,11 +24,11 @@ use crate::units::human;
 /// Facts of both recordings, and the result of the join.
 #[derive(Debug, Clone, Copy)]
 pub struct JoinResult<'a> {
-    /// Facts about the guest.
+    /// Facts of the guest's run.
     pub guest: &'a RunFacts,
-    /// Facts about its host.
+    /// Facts of the host's run.
     pub host: &'a RunFacts,
-    /// Result.
+    /// Result of the join.
     pub run: &'a JoinedRun,
 }
 
@@ -99,7 +99,7 @@ impl JoinResult<'_> {
     }
 }
 
-/// Returns the name of a guest's CPU with the vCPU that it is.
+/// Formats a CPU of the guest, with its vCPU: `CPU 0 (vCPU 0 of l2)`.
 fn called(cpu: u32, pairs: &[VcpuPair]) -> String {
     match pairs.iter().find(|pair| pair.cpu == cpu) {
         Some(VcpuPair { vcpu, vm, .. }) => {
@@ -110,7 +110,7 @@ fn called(cpu: u32, pairs: &[VcpuPair]) -> String {
     }
 }
 
-/// Formats a part of a whole with its percentage.
+/// Formats a part, its whole, and the percentage.
 fn part_of(part: u64, whole: u64) -> String {
     match percent_of(part, whole) {
         Some(percent) => format!("{part} of {whole} ({percent:.2} %)"),

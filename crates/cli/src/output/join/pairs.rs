@@ -1,4 +1,5 @@
-//! Pairs of a guest's CPU and a vCPU, and how much of the guest's recording the host's covers.
+//! Pairs of a guest's CPU and a vCPU, and the part of the guest's gaps that the host's recording
+//! covers.
 
 use vmnoise_explain::{JoinedTotals, Pairing, Unsure};
 
@@ -6,12 +7,15 @@ use super::{part_of, percent_of};
 use crate::output::{cells, table};
 use crate::units::human;
 
-/// Title of the test for a workload that polls: exits must lie in its gaps.
+/// Title of the column for a workload that polls: percentage of the tests whose exits lie in the
+/// guest's gaps.
 pub const OF_GAPS: &str = "in gaps %";
-/// Title of the test for periodic tasks: exits must lie between the instants at which they ran.
+/// Title of the column for periodic tasks: percentage of the tests whose exits lie between two
+/// instants at which a task ran.
 pub const OF_TASKS: &str = "between %";
 
-/// Renders each pair with its proof, and the pairs of the same VM that are not proven.
+/// Renders the pairs of the best candidate VM with their evidence, including pairs that are not
+/// proven.
 pub fn render(pairing: &Pairing, agrees: &str) -> String {
     let found = pairing.candidates.first();
     let pairs = found.map_or(&[][..], |vm| &vm.pairs);
@@ -74,7 +78,9 @@ pub fn coverage(joined: &JoinedTotals, above_ns: u64) -> String {
     coverage + &unsure_of(&unsure, ("gap", "gaps"))
 }
 
-/// Returns a sentence about intervals that are too short for the clocks; empty if there are none.
+/// Returns a line about intervals for which the clocks are not exact enough to name a culprit on
+/// the host. Either the interval is too short, or an exit overlaps the interval by too little.
+/// Empty if there are none.
 pub fn unsure_of(unsure: &Unsure, (one, many): (&str, &str)) -> String {
     let Unsure { count, exits, ns } = *unsure;
     let short = match count {
@@ -102,7 +108,8 @@ fn percent(value: Option<f64>) -> String {
     value.map_or_else(|| "-".into(), |value| format!("{value:.2}"))
 }
 
-/// Formats how much earlier and later the exits could lie and still be in their gaps.
+/// Formats by how much the exits could lie earlier and later without more contradictions to the
+/// clock.
 fn slack(slack_ns: Option<(i64, i64)>) -> String {
     let Some((earlier_ns, later_ns)) = slack_ns else {
         return "-".into();

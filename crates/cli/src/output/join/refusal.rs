@@ -1,5 +1,5 @@
-//! JSON document `vmnoise.pairing/1`: why the recordings of a guest and a host cannot be joined,
-//! with the evidence.
+//! JSON document `vmnoise.pairing/1`: the reason why the recordings of a guest and a host cannot be
+//! joined, with the evidence.
 
 use anyhow::Result;
 use serde::Serialize;
@@ -8,7 +8,7 @@ use vmnoise_explain::{Pairing, PairingFailure};
 
 use crate::output::{self, json};
 
-/// Document of a refusal; the head is the guest's.
+/// Document of a refused join. The head describes the guest's run.
 #[derive(Debug, Serialize)]
 struct Document<'a> {
     #[serde(flatten)]

@@ -1,4 +1,4 @@
-//! Sum by which the thesis explains an exit, compared with our own.
+//! Part of the exits that the thesis explains, compared with the part that vmnoise explains.
 
 use vmnoise_explain::ThesisSum;
 
@@ -6,7 +6,7 @@ use super::percent_of;
 use crate::output::table;
 use crate::units::human;
 
-/// Renders both sums over the same exits.
+/// Renders both parts for the same exits.
 pub fn render(sum: &ThesisSum) -> String {
     let rows = [
         ("interrupts + threads + overhead", sum.thesis_ns),

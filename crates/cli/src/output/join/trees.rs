@@ -1,4 +1,5 @@
-//! Longest gaps as trees with the culprits of both sides; the parts add up.
+//! Longest gaps, as trees with the culprits of guest and host. The parts of each tree add up to the
+//! gap.
 
 use vmnoise_events::MeasuringCommand;
 use vmnoise_explain::JoinTree;
@@ -10,7 +11,7 @@ use crate::units::{seconds, us};
 /// Renders all trees, longest first.
 pub fn render(joined: &JoinResult<'_>) -> String {
     let run = joined.run;
-    // A microVM has no kernel: all activities around its gaps are the host's.
+    // A microVM runs no kernel, so all activities in its gaps belong to the host.
     let words = Words {
         side: match joined.guest.workload {
             MeasuringCommand::Microvm => "",
@@ -36,7 +37,7 @@ pub fn render(joined: &JoinResult<'_>) -> String {
     out
 }
 
-/// Returns the defects of the data behind a tree.
+/// Returns which data are missing for a tree: the host's recording, or activities of the guest.
 fn flaws(tree: &JoinTree) -> String {
     let mut flaws = String::new();
     if !tree.witnessed {

@@ -1,5 +1,5 @@
-//! Result in Bencher's metric format: benchmarks, their measures, and the value of each. Unknown
-//! values are left out.
+//! Result in Bencher's metric format: benchmarks, the measures of each benchmark, and the value of
+//! each measure. Unknown values are left out.
 
 use std::collections::BTreeMap;
 
@@ -18,8 +18,11 @@ pub(super) struct Metric {
 
 type Metrics<'a> = BTreeMap<&'a str, BTreeMap<&'static str, Metric>>;
 
-/// Returns the measures of the last run: `latency` is its duration in ns, `noise` the time taken in
-/// percent, and `longest-noise` the longest time taken without a break, in ns.
+/// Returns the measures of the last run:
+///
+/// - `latency`: duration of the run, in ns
+/// - `noise`: upper bound of the time taken, in percent
+/// - `longest-noise`: upper bound of the longest time taken without a break, in ns
 pub(super) fn metrics(result: &CommandResult) -> Metrics<'_> {
     let mut measures = BTreeMap::new();
     if let Some(run) = result.runs.last() {

@@ -1,8 +1,9 @@
-//! Budget of a command's threads, in the words of the result.
+//! Names of the parts of the budget of a command's threads, as the result shows them.
 
 use vmnoise_events::{FamilyBooks, FamilyCulpritKind, FamilyTaken};
 
-/// Returns the parts of a budget in order, each with whether the time was taken from the command.
+/// Returns the parts of a budget in order: name, time in nanoseconds, and whether others took this
+/// time from the command.
 pub(super) const fn parts(books: &FamilyBooks) -> [(&'static str, u64, bool); 10] {
     [
         ("ran", books.ran_ns, false),
@@ -18,7 +19,7 @@ pub(super) const fn parts(books: &FamilyBooks) -> [(&'static str, u64, bool); 10
     ]
 }
 
-/// Returns the part of the budget to which a culprit's time belongs.
+/// Returns the name of the part of the budget that contains a culprit's time.
 pub(super) const fn part_of(kind: FamilyCulpritKind) -> &'static str {
     match kind {
         FamilyCulpritKind::Task => "waited",
@@ -27,7 +28,7 @@ pub(super) const fn part_of(kind: FamilyCulpritKind) -> &'static str {
     }
 }
 
-/// Returns the part of the budget to which a longest interval belongs.
+/// Returns the name of the part of the budget that contains a longest interval.
 pub(super) const fn part_of_longest(taken: FamilyTaken) -> &'static str {
     match taken {
         FamilyTaken::Wait => "waited",

@@ -56,7 +56,7 @@ struct Limit {
     verdict: Fitness,
 }
 
-/// Parts of `waited` in which no known task had the CPU.
+/// Parts of the wait time in which no known task had the CPU.
 #[derive(Debug, Serialize)]
 struct Waits {
     idle: u64,
@@ -81,7 +81,7 @@ struct Longest<'a> {
     name: Option<&'a str>,
 }
 
-/// Sums from /proc, which the kernel keeps without BPF.
+/// Sums of the kernel's own accounting, which needs no BPF.
 #[derive(Debug, Serialize)]
 struct Kernel {
     ran_ns: u64,

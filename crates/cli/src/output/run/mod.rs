@@ -13,9 +13,9 @@ use crate::run::command::preflight::QuietCpu;
 use vmnoise_events::coverage::{BlindSpot, Question};
 use vmnoise_judge::fitness::{FitnessEvidence, FitnessVerdict, LimitedFigure};
 
-/// Run with its verdict.
+/// Run of the command, with its verdict.
 pub struct JudgedRun {
-    /// Run.
+    /// Finished run of the command.
     pub done: CommandRun,
     /// Evidence for the verdict.
     pub evidence: FitnessEvidence,
@@ -39,16 +39,17 @@ impl JudgedRun {
 pub struct CommandResult {
     /// Command line.
     pub command: String,
-    /// Check of the CPUs before the command started, if asked for.
+    /// Noise and rate of each CPU before the command started; `None` if the user did not ask for
+    /// this check.
     pub preflight: Option<Vec<QuietCpu>>,
-    /// Runs in order; all runs but the last were unfit.
+    /// Runs in order. All runs except the last were unfit.
     pub runs: Vec<JudgedRun>,
 }
 
-/// Renders the result; ends with a newline.
+/// Renders the result; the output ends with a newline.
 ///
 /// # Errors
-/// If it cannot be written in this format.
+/// If the result cannot be written in this format.
 pub fn render(format: RunFormat, result: &CommandResult) -> Result<Vec<u8>> {
     let mut out = Vec::new();
     match format {

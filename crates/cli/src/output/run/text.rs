@@ -9,7 +9,7 @@ use crate::run::command::{FromProc, RunEvidence, RunRate};
 use crate::units::human;
 use vmnoise_judge::fitness::{Fitness, FitnessLimitResult, LimitedFigure, Range};
 
-/// Number of culprits that are printed.
+/// Maximum number of culprits that are printed.
 const CULPRITS: usize = 8;
 
 pub(super) fn render(result: &CommandResult) -> String {

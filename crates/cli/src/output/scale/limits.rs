@@ -1,4 +1,4 @@
-//! Basis and limitations of a prediction, one line each.
+//! Basis and limitations of a prediction, with one line for each.
 
 use vmnoise_predict::scale::{AtScale, Basis, Collective, Prediction, WhyNot};
 
@@ -6,7 +6,7 @@ use super::ScalePrediction;
 use crate::output::recorded::ReadRecording;
 use crate::units::human;
 
-/// Returns the lines in printing order.
+/// Returns the lines in the order in which they are printed.
 pub(super) fn lines(predicted: &ScalePrediction<'_>) -> Vec<String> {
     let ScalePrediction {
         recordings,
@@ -89,7 +89,7 @@ fn carried(predicted: &ScalePrediction<'_>) -> String {
     }
 }
 
-/// Returns why some rows have no figure, and what to do; one line for each reason.
+/// Returns a line for each reason why rows have no figure, with the remedy.
 fn why_not(predicted: &ScalePrediction<'_>) -> Vec<String> {
     let prediction = predicted.prediction;
     let first = |why_not: WhyNot| {

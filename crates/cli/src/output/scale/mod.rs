@@ -1,5 +1,5 @@
-//! Results of `scale`: the slowdown of a program at each number of ranks, as text and as
-//! `vmnoise.scale/1`.
+//! Results of `scale`: the slowdown of a program for each number of ranks, as text and as JSON
+//! document `vmnoise.scale/1`.
 
 mod document;
 mod limits;
@@ -16,7 +16,7 @@ use crate::output::recorded::ReadRecording;
 
 /// Prediction and its inputs.
 pub struct ScalePrediction<'a> {
-    /// Recordings, one of each host.
+    /// Recordings, one for each host.
     pub recordings: &'a [ReadRecording],
     /// Program that runs on the hosts.
     pub program: &'a BspProgram,
@@ -54,13 +54,13 @@ pub fn print(format: Format, predicted: &ScalePrediction<'_>) -> Result<()> {
     }
 }
 
-/// Returns how much longer steps are than without noise, in percent.
+/// Returns by how many percent a step is longer than a step without noise.
 fn slowdown_percent(scale: &AtScale, step_ns: f64) -> f64 {
     100.0 * (step_ns / scale.undisturbed_ns - 1.0)
 }
 
-/// Returns the part of the time that removing each suspect gains, in percent of a step with the
-/// recorded gaps.
+/// Returns the time that the removal of each suspect saves, in percent of a step with the recorded
+/// gaps.
 fn gains_percent(scale: &AtScale) -> Vec<f64> {
     let without = scale.without_ns.iter();
     // Rounding must not produce a negative gain.

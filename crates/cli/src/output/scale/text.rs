@@ -6,10 +6,10 @@ use super::{ScalePrediction, called, gains_percent, limits, slowdown_percent};
 use crate::output::table;
 use crate::units::human;
 
-/// Least gain that is reported, in percent.
+/// Smallest gain that is shown, in percent.
 const NO_GAIN: f64 = 0.005;
 
-/// Renders the prediction; ends with a newline.
+/// Renders the prediction; the text ends with a newline.
 pub(super) fn render(predicted: &ScalePrediction<'_>) -> String {
     let prediction = predicted.prediction;
     let mut text = head(predicted);
@@ -85,7 +85,7 @@ fn head(predicted: &ScalePrediction<'_>) -> String {
     )
 }
 
-/// Returns the first, the middle and the last of the scales that are predicted.
+/// Returns the first, the middle and the last scale that has a prediction.
 fn gained(scales: &[AtScale]) -> Vec<&AtScale> {
     let known: Vec<&AtScale> = scales.iter().filter(|it| it.step_ns.is_some()).collect();
     let mut places = vec![0, known.len() / 2, known.len().saturating_sub(1)];
@@ -113,7 +113,8 @@ fn band(scale: &AtScale) -> String {
     }
 }
 
-/// Returns whom to remove first, and the gain; nothing if there is no prediction.
+/// Returns the suspect whose removal gains most, and the gain. Both are `-` without a prediction or
+/// without a gain.
 fn best(scale: &AtScale, suspects: &[Suspect]) -> (String, String) {
     let gains = match scale.step_ns {
         Some(_) => gains_percent(scale),

@@ -2,7 +2,7 @@
 
 use super::{ScheduleResult, WindowRow};
 
-/// Renders a row for each CPU and each length of window; all times in nanoseconds.
+/// Renders a row for each CPU and each window length. All times are in nanoseconds.
 pub fn render(scheduled: &ScheduleResult<'_>) -> String {
     let mut shares: Vec<_> = scheduled.cpus.iter().flat_map(|it| &it.shares).collect();
     shares.sort_unstable();

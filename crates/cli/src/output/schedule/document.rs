@@ -68,10 +68,10 @@ struct OfTask<'a> {
     most_taken_ns: Option<[Option<u64>; 4]>,
 }
 
-/// Renders the document; ends with a newline.
+/// Renders the document; the output ends with a newline.
 ///
 /// # Errors
-/// If it cannot be written.
+/// If the document cannot be written.
 pub fn render(scheduled: &ScheduleResult<'_>) -> Result<Vec<u8>> {
     let document = Document {
         schema: "vmnoise.schedule/1",

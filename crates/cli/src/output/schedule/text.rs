@@ -6,10 +6,10 @@ use super::{CpuSupply, ScheduleResult, WorstWindow, words};
 use crate::output::table;
 use crate::units::{human, seconds};
 
-/// Shortest window that is printed; the others are its multiples by powers of ten.
+/// Shortest window that is printed, in nanoseconds. Each further window is ten times as long.
 const FIRST_NS: u64 = 10_000;
 
-/// Renders the result; ends with a newline.
+/// Renders the result; the text ends with a newline.
 pub fn render(scheduled: &ScheduleResult<'_>) -> String {
     let mut text = String::new();
     for cpu in &scheduled.cpus {
@@ -50,7 +50,7 @@ fn supply(cpu: &CpuSupply<'_>, without: &[String]) -> String {
     text
 }
 
-/// Formats the lengths of gaps that the runs contain.
+/// Formats the thresholds: the minimum length of the gaps that the runs contain.
 fn lengths((least_ns, most_ns): (u64, u64)) -> String {
     match least_ns == most_ns {
         true => format!("{} and more", human(least_ns)),
@@ -135,7 +135,8 @@ fn tasks(cpu: &CpuSupply<'_>, set: &TaskSet, notes: &[String]) -> String {
     text
 }
 
-/// Renders the windows on which the bounds rest.
+/// Renders the evidence for the task with the longest response: the number of windows in the
+/// recordings, and the time taken in the worst window.
 fn decisive(cpu: &CpuSupply<'_>, rows: &[(&PeriodicTask, &TaskVerdict)]) -> String {
     let bounds = rows
         .iter()

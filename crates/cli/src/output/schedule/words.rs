@@ -28,7 +28,8 @@ pub(super) fn verdict(verdict: DeadlineVerdict) -> &'static str {
     }
 }
 
-/// Returns why there is no stronger verdict, one sentence each; empty if the figures say it.
+/// Returns the reasons for a verdict, one sentence each; empty if the figures already show the
+/// reason.
 pub(super) fn why(cpu: &CpuSupply<'_>, judged: &TaskVerdict) -> Vec<String> {
     let mut why = causes(cpu, judged);
     let may_miss = matches!(
@@ -85,7 +86,8 @@ fn causes(cpu: &CpuSupply<'_>, judged: &TaskVerdict) -> Vec<String> {
     vec![sentence]
 }
 
-/// Returns which misses the recordings exclude for a task that holds.
+/// Returns a sentence for a task that holds: more frequent misses would almost certainly appear in
+/// the recordings.
 pub(super) fn excluded(judged: &TaskVerdict) -> Option<String> {
     let every_ns = judged.excluded_every_ns?;
     Some(format!(
@@ -94,7 +96,7 @@ pub(super) fn excluded(judged: &TaskVerdict) -> Option<String> {
     ))
 }
 
-/// Formats the shortest gap that would break a task.
+/// Formats the length of the shortest additional gap that may make a task miss its deadline.
 pub(super) fn gap(gap: Option<BreakdownGap>) -> String {
     gap.map_or_else(
         || "-".into(),
@@ -105,7 +107,7 @@ pub(super) fn gap(gap: Option<BreakdownGap>) -> String {
     )
 }
 
-/// Formats the growth of the worst window during the run.
+/// Formats the most time taken in a window of this length, in ever longer parts of the run.
 pub(super) fn growth(cpu: &CpuSupply<'_>, length_ns: u64) -> String {
     let parts = ["first eighth", "first quarter", "first half", "whole"];
     let grown = parts.iter().zip(cpu.supply.growth_ns(length_ns));
@@ -115,7 +117,8 @@ pub(super) fn growth(cpu: &CpuSupply<'_>, length_ns: u64) -> String {
 
 const DAY_NS: f64 = 86_400e9;
 
-/// Formats the worst window expected in a day if the tail continues; this is no measurement.
+/// Formats the time that the worst window of a day would lose. This is an extrapolation with a
+/// fitted tail, not a measurement.
 pub(super) fn day(cpu: &CpuSupply<'_>, length_ns: u64) -> String {
     let (windows, largest_ns) = cpu.supply.largest_in_turn_ns(length_ns, LARGEST);
     let length = human(length_ns);
@@ -139,8 +142,8 @@ pub(super) fn day(cpu: &CpuSupply<'_>, length_ns: u64) -> String {
             ),
         };
     };
-    // Overlapping windows are more numerous than consecutive ones, so their worst case may be
-    // larger.
+    // The tail is fitted to consecutive windows. `worst` also covers windows that overlap them, and
+    // may find a worse one.
     let seen_ns = cpu
         .supply
         .worst(length_ns)

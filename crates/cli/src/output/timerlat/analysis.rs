@@ -1,5 +1,5 @@
-//! Analysis of the wake-up that stopped a run, in the layout of `rtla timerlat`, with additional
-//! lines for the hypervisor's time.
+//! Analysis of the wake-up that stopped a run. It has the layout of `rtla timerlat`, with
+//! additional lines for the hypervisor's time.
 
 use vmnoise_events::{ActivityKind, Name, RunFacts, Share};
 use vmnoise_explain::{NamedInterval, NamedPart, Phase, Summary};
@@ -9,7 +9,8 @@ use crate::output::tree::tree;
 use crate::run::RecentTrace;
 use crate::run::at_stop::AtStop;
 
-/// Delay above which rtla attributes a late interrupt of an idle CPU to the exit from idle.
+/// Delay of an interrupt on an idle CPU above which rtla names the exit from idle as the cause, in
+/// nanoseconds.
 const EXIT_FROM_IDLE_NS: u64 = 10_000;
 
 /// Renders the report and an empty line; empty if no wake-up stopped the run.
@@ -36,8 +37,8 @@ fn stack(late: &NamedInterval, trace: &RecentTrace) -> String {
     at_stop(late, trace).map(AtStop::stack).unwrap_or_default()
 }
 
-/// Returns the delay of the interrupt in nanoseconds, if the interrupt and not the thread hit a
-/// limit.
+/// Returns the latency of the timer's interrupt, in nanoseconds. `None` if the thread hit its
+/// limit, or if this latency is unknown.
 fn until_irq(facts: &RunFacts, late: &NamedInterval) -> Option<u64> {
     let limit_ns = facts.options.timer.as_ref()?.stop_thread_ns;
     let irq_ns = late.irq_ns()?;
@@ -99,7 +100,7 @@ fn thread_analysis(late: &NamedInterval, was_idle: bool, trace: &RecentTrace) ->
     ] {
         out += &group(title, &others, share, total_ns);
     }
-    // The delay of the handler contains the earlier parts.
+    // The line about the handler's delay already contains the parts before the interrupt.
     let later: Vec<_> = others
         .iter()
         .copied()
@@ -114,19 +115,20 @@ fn thread_analysis(late: &NamedInterval, was_idle: bool, trace: &RecentTrace) ->
     let ours = ours.concat();
     let total = total("Thread latency:", total_ns);
     // Parsers of rtla's output attribute an unknown line before the total to the last part that
-    // they know.
+    // they know. So for rtla, these lines follow the total.
     match called_as::is_rtla() {
         true => out + &total + &ours,
         false => out + &ours + &total,
     }
 }
 
-/// Returns whether the phase ends with the timer's interrupt or before it.
+/// Returns whether the phase ends at the timer's interrupt, or earlier.
 fn early(phase: Option<Phase>) -> bool {
     matches!(phase, Some(Phase::ArmedLate | Phase::Irq))
 }
 
-/// Renders the time until the interrupt in which no other interrupt ran, and the steal time in it.
+/// Renders the delay of the interrupt's handler: the steal time and the residual until the
+/// interrupt. Steal time has its own line, too.
 fn handler_delay(late: &NamedInterval, total_ns: u64, was_idle: bool) -> String {
     if late.irq_ns().is_none() {
         return format!("  IRQ handler delay:\t\t{:>16}\t{:>9} us\n", "", "-");
@@ -159,7 +161,7 @@ fn handler_delay(late: &NamedInterval, total_ns: u64, was_idle: bool) -> String 
     out
 }
 
-/// Returns whether nothing ran at the expiry: the task slept, and no activity was seen.
+/// Returns whether the CPU idled at the expiry: the task slept, and no activity was seen.
 fn was_idle(facts: &RunFacts, late: &NamedInterval, trace: &RecentTrace) -> bool {
     let armed_late = |part: &NamedPart| part.phase == Some(Phase::ArmedLate);
     let slept = late.irq_ns().is_some() && !late.parts.iter().any(armed_late);
@@ -167,7 +169,8 @@ fn was_idle(facts: &RunFacts, late: &NamedInterval, trace: &RecentTrace) -> bool
     slept && nobody && facts.witnesses.sched
 }
 
-/// Returns an interrupt that ran at the expiry and may have delayed the timer's interrupt.
+/// Renders the interrupt that ran at the expiry and may have delayed the timer's interrupt; empty
+/// if there was none.
 fn previous_irq(late: &NamedInterval, trace: &RecentTrace) -> String {
     let noise = trace.inside((late.start_mono_ns, late.cpu), 1);
     let irq = noise.iter().find(|noise| noise.kind == ActivityKind::Irq);
@@ -201,7 +204,7 @@ fn sum(late: &NamedInterval, share: Share, who: impl Fn(Option<&Name>) -> bool) 
     parts.map(|part| part.ns).sum()
 }
 
-/// Renders a kind of interference with its sources; empty if there was none.
+/// Renders one kind of interference and its sources; empty if there was none.
 fn group(title: &str, parts: &[&NamedPart], share: Share, total_ns: u64) -> String {
     let parts = parts.iter().filter(|part| part.share == share);
     let all_ns: u64 = parts.clone().map(|part| part.ns).sum();

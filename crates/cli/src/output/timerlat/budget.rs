@@ -4,10 +4,10 @@ use vmnoise_explain::{CpuWakeups, Phase, WakeupSummary};
 
 use crate::output::{cells, table};
 
-/// Number of sources of one CPU that are printed; the others are in the JSON.
+/// Maximum number of sources that are printed for one CPU; the JSON contains all.
 const SOURCES_PER_CPU: usize = 8;
 
-/// Renders the sums of the latencies of each CPU by cause.
+/// Renders the sum of each CPU's latencies by phase, share and source.
 pub fn sums(wakeups: &WakeupSummary) -> String {
     let mut out = String::new();
     for cpu in &wakeups.cpus {
@@ -59,7 +59,7 @@ fn of(cpu: &CpuWakeups) -> String {
     amounts("phase", &of_phases, all_ns) + &amounts("share", &of_shares, all_ns) + &sources(cpu)
 }
 
-/// Renders the time of each cause, and its part of the whole.
+/// Renders the time of each phase or share, and its part of the whole in percent.
 fn amounts(what: &str, had: &[(&str, Option<u64>)], all_ns: u64) -> String {
     let all_ns = Some(all_ns).filter(|ns| *ns > 0);
     table::of(had, |it| {
@@ -69,7 +69,7 @@ fn amounts(what: &str, had: &[(&str, Option<u64>)], all_ns: u64) -> String {
     })
 }
 
-/// Renders the sources that took most of the time.
+/// Renders the sources with the largest total times.
 fn sources(cpu: &CpuWakeups) -> String {
     let shown = &cpu.sources[..cpu.sources.len().min(SOURCES_PER_CPU)];
     table::of(shown, |it| {

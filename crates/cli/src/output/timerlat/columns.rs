@@ -1,10 +1,10 @@
-//! Figures of rtla's tables: the three contexts of a wake-up on each CPU.
+//! Figures of rtla's tables: the latencies of each CPU in the three contexts of a wake-up.
 
 use std::collections::BTreeMap;
 
 use vmnoise_explain::Interval;
 
-/// Figures of one context: the current wake-up, and all wake-ups.
+/// Figures of one context: of the last wake-up, and of all wake-ups.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ContextFigures {
     pub count: u64,
@@ -37,7 +37,7 @@ impl ContextFigures {
         }
     }
 
-    /// Merges the figures of two CPUs; the result has no current wake-up.
+    /// Merges the figures of two CPUs. The result has no last wake-up.
     pub fn with(self, other: ContextFigures) -> ContextFigures {
         ContextFigures {
             count: self.count + other.count,
@@ -48,18 +48,18 @@ impl ContextFigures {
         }
     }
 
-    /// Returns the mean; `None` without wake-ups.
+    /// Returns the mean; `None` if there were no wake-ups.
     pub fn mean_ns(&self) -> Option<u64> {
         self.sum_ns.checked_div(self.count)
     }
 
-    /// Returns `ns`, or `None` without wake-ups.
+    /// Returns `ns`; `None` if there were no wake-ups.
     pub fn known(&self, ns: u64) -> Option<u64> {
         (self.count > 0).then_some(ns)
     }
 }
 
-/// Contexts of one CPU.
+/// Figures of the three contexts on one CPU.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Contexts {
     pub irq: ContextFigures,
@@ -80,7 +80,7 @@ impl Contexts {
     }
 }
 
-/// Contexts of every CPU that had a wake-up, by CPU number.
+/// Figures of every CPU that had a wake-up, by CPU number.
 #[derive(Debug, Default)]
 pub struct CpuColumns {
     cpus: BTreeMap<u32, Contexts>,
@@ -91,7 +91,7 @@ impl CpuColumns {
         self.cpus.entry(wakeup.cpu).or_default().add(wakeup);
     }
 
-    /// Returns the number of wake-ups of this CPU's task.
+    /// Returns the number of wake-ups of the task on this CPU.
     pub fn count_of(&self, cpu: u32) -> u64 {
         self.cpus
             .get(&cpu)

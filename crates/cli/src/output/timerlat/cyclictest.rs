@@ -1,5 +1,5 @@
-//! Final lines of `cyclictest -q` (rt-tests 2.4), byte for byte, so that existing parsers read
-//! them.
+//! Output in the format of cyclictest (rt-tests 2.4), byte for byte, so that existing parsers can
+//! read it.
 
 use std::fmt::Write;
 
@@ -9,14 +9,14 @@ use vmnoise_host::Host;
 
 use super::columns::CpuColumns;
 
-/// Options of a link named `cyclictest` for output besides the lines of its tasks.
+/// Output options that vmnoise accepts if it is called as `cyclictest`.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct CyclictestWords {
-    /// Whether only the final result is printed; a histogram replaces the lines.
+    /// Whether only the final result is printed. A histogram then replaces the lines of the tasks.
     pub quiet: bool,
     /// Whether each wake-up is printed immediately.
     pub verbose: bool,
-    /// Whether a histogram has a column for all tasks together.
+    /// Whether the histogram has a column for all tasks together.
     pub sums: bool,
 }
 
@@ -30,11 +30,11 @@ impl CyclictestWords {
     }
 }
 
-/// Formatter with one line for each task.
+/// Formatter of the lines of all tasks.
 #[derive(Debug)]
 pub struct Cyclictest {
     nano: bool,
-    /// Thread ids by CPU, as far as they were found.
+    /// CPU and thread id of each task that was found.
     tids: Vec<(u32, u32)>,
 }
 
@@ -46,7 +46,7 @@ impl Cyclictest {
         }
     }
 
-    /// Reads the ids of the tasks, which exist from now on.
+    /// Reads the thread ids of the tasks. The tasks must exist already.
     pub fn begin(&mut self, facts: &RunFacts) {
         let host = Host::here();
         let own = std::process::id();
@@ -58,7 +58,7 @@ impl Cyclictest {
         self.tids = facts.options.cpus.iter().filter_map(tid).collect();
     }
 
-    /// Returns the line about the latency limit for idle CPUs; empty if there is none.
+    /// Returns the line about `/dev/cpu_dma_latency`; empty if the run does not set it.
     pub fn held(facts: &RunFacts) -> String {
         let timer = facts.options.timer.as_ref();
         let us = timer.and_then(|timer| timer.dma_latency_us);
@@ -67,7 +67,7 @@ impl Cyclictest {
         })
     }
 
-    /// Returns the lines before the values of all wake-ups.
+    /// Returns the lines that precede the values of all wake-ups.
     pub fn verbose_head(facts: &RunFacts) -> String {
         let host = Host::here();
         let [all, online] = [host.present_cpus(), host.online_cpus()];
@@ -87,7 +87,7 @@ impl Cyclictest {
         format!("{task:8}:{wakeup:8}:{:8}\n", latency_ns / self.per())
     }
 
-    /// Formats the wake-up that ended the run, and the ids of all tasks.
+    /// Formats the wake-up that ended the run, and the thread ids of all tasks.
     pub fn broke(&self, broken: &Interval) -> String {
         let ids = self.tids.iter().map(|(_, tid)| format!(" {tid:05}"));
         let mut out = format!("# Thread Ids:{}\n", ids.collect::<String>());
@@ -134,8 +134,8 @@ fn priority(policy: Option<Policy>) -> i32 {
 }
 
 /// Renders cyclictest's histogram of the latencies in user space, with one column for each task.
-/// `overflows` are, for each column, the numbers of the wake-ups beyond the last bucket; at most as
-/// many as there are buckets are printed. `sums` adds a column for all tasks together.
+/// `overflows` contains, for each column, the numbers of the first wake-ups beyond the last bucket.
+/// `sums` adds a column for all tasks together.
 pub fn histogram(
     columns: &[LinearHistogram],
     overflows: &[Vec<u64>],
@@ -150,7 +150,7 @@ pub fn histogram(
         let counts = counts.iter().map(|count| format!("{count:06}"));
         let _ = writeln!(out, "{bucket:06} {}", counts.collect::<Vec<_>>().join("\t"));
     }
-    // cyclictest does not print the minimum and the mean of all tasks.
+    // cyclictest prints neither a minimum nor a mean for all tasks together.
     let row = |name: &str, width: usize, of_all: Option<Fold>, cell: Cell<'_>| {
         let cells = with(columns.iter().map(cell).collect(), of_all);
         let cells = cells.iter().map(|cell| format!(" {cell:0width$}"));
@@ -186,7 +186,7 @@ fn add(one: u64, other: u64) -> u64 {
     one + other
 }
 
-/// Appends the value for all tasks together, if `of_all` computes it.
+/// Appends the value for all tasks together, which `of_all` computes; nothing without `of_all`.
 fn with(mut cells: Vec<u64>, of_all: Option<Fold>) -> Vec<u64> {
     let all = of_all.and_then(|of_all| cells.iter().copied().reduce(of_all));
     cells.extend(all);
@@ -217,7 +217,7 @@ mod tests {
             nano: false,
             tids: vec![(0, 10_259)],
         };
-        // Output of rt-tests 2.4, except for the numbers.
+        // Copied from the output of rt-tests 2.4, except for the numbers.
         assert_eq!(
             Cyclictest::held(&facts),
             "# /dev/cpu_dma_latency set to 0us\n"

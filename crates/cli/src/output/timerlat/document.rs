@@ -22,7 +22,7 @@ pub struct LatencyDocument<'a> {
     ending: LatencyEnding<'a>,
 }
 
-/// End of every result of periodic tasks.
+/// Last members of a document about periodic tasks.
 #[derive(Debug, Serialize)]
 pub struct LatencyEnding<'a> {
     /// Coverage of the run.
@@ -42,16 +42,16 @@ pub struct LatencyEnding<'a> {
 struct CpuDocument<'a> {
     #[serde(flatten)]
     cpu: &'a CpuWakeups,
-    /// Time for which the run was stopped on this CPU.
+    /// Time for which the run was stopped on this CPU, in nanoseconds.
     not_measured_ns: Option<u64>,
-    /// Time that its host reported by the feed.
+    /// Time that the host took from this CPU, as reported by the feed.
     host: Option<&'a CpuFromFeed>,
-    /// Latest wake-ups of the run that were on this CPU.
+    /// Wake-ups on this CPU that are among the longest latencies of the run.
     worst: Vec<&'a NamedInterval>,
 }
 
 impl<'a> LatencyDocument<'a> {
-    /// Creates the document of this run; without wake-ups it has no CPUs.
+    /// Creates the document of this run. For a run without wake-ups, `cpus` is empty.
     pub fn new(facts: &'a RunFacts, summary: &'a Summary) -> LatencyDocument<'a> {
         let wakeups = summary.wakeups.as_ref();
         let worst = wakeups.map_or(&[][..], |wakeups| &wakeups.worst);
@@ -77,7 +77,7 @@ fn of_cpu(summary: &Summary, cpu: u32) -> Option<&CpuSummary> {
 }
 
 impl<'a> LatencyEnding<'a> {
-    /// Creates the end for this run.
+    /// Creates the last members for this run.
     pub fn of(summary: &'a Summary) -> LatencyEnding<'a> {
         LatencyEnding {
             coverage: &summary.coverage,

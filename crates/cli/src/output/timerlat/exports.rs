@@ -1,4 +1,5 @@
-//! Outputs of `--histogram`, `--histfile`, `--json` and `--cdf`, in addition to the result.
+//! Outputs of `--histogram`, `--histfile`, `--json` and `--cdf`, which vmnoise writes in addition
+//! to the result.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -16,7 +17,8 @@ use crate::output::json;
 use crate::run::files::write_whole;
 use crate::say;
 
-/// Buckets of the histogram in the JSON if no number is given; cyclictest's JSON has one too.
+/// Number of buckets of the histogram in the JSON, if the user gives no number. The JSON of
+/// cyclictest contains a histogram, too.
 const JSON_BUCKETS: u32 = 100_000;
 
 /// Options for outputs in the formats of cyclictest, and for a distribution to plot.
@@ -36,17 +38,17 @@ pub struct Exports {
     pub cdf: Option<PathBuf>,
 }
 
-/// Collector of the data for these outputs during the run.
+/// Collector of the data for [`Exports`] during the run.
 #[derive(Debug, Default)]
 pub struct Exporter {
     asked: Exports,
     nano: bool,
-    /// Whether a histogram has a column for all CPUs together.
+    /// Whether the histogram has a column for all CPUs together.
     sums: bool,
     cpus: BTreeMap<u32, Gathered>,
 }
 
-/// Histogram of one CPU's latencies, with the cycles that were too late for its buckets.
+/// Histogram of one CPU's latencies, with the numbers of the wake-ups beyond its last bucket.
 #[derive(Debug)]
 struct Gathered {
     histogram: LinearHistogram,
@@ -75,12 +77,12 @@ impl Exporter {
         buckets.map(|buckets| buckets as usize)
     }
 
-    /// Returns whether cyclictest's histogram was asked for, in a file or on stdout.
+    /// Returns whether the user asked for cyclictest's histogram, in a file or on stdout.
     pub fn has_histogram(&self) -> bool {
         self.asked.histogram.is_some()
     }
 
-    /// Creates the entries in the order of the CPUs, whichever wakes up first.
+    /// Creates an entry for each CPU of the run, also for a CPU that has no wake-up.
     pub fn begin(&mut self, facts: &RunFacts) {
         let Some(buckets) = self.buckets() else {
             return;
@@ -110,7 +112,7 @@ impl Exporter {
         cpu.cycles += 1;
     }
 
-    /// Writes the files; returns the text that follows the result on stdout.
+    /// Writes the files. Returns the text that follows the result on stdout.
     ///
     /// # Errors
     /// If a file cannot be written.
@@ -156,8 +158,8 @@ fn write(path: &Path, content: &[u8]) -> Result<()> {
     write_whole(path, content).with_context(|| format!("cannot write {}", say::name_of(path)))
 }
 
-/// Returns columns for plotting: for each CPU, the fraction of wake-ups up to each latency, as
-/// measured and corrected for coordinated omission.
+/// Returns columns for plotting: for each CPU, the fraction of the wake-ups up to each latency. The
+/// first view is as measured; the second is corrected for coordinated omission.
 fn cdf(summary: &Summary) -> String {
     let mut out = String::from("# cpu view latency_ns count fraction\n");
     let wakeups = summary.wakeups.iter();
@@ -201,7 +203,7 @@ mod tests {
             };
             explainer.push(&Event::Activation(activation), &mut |_| {});
         }
-        // A latency of one and a half periods delayed two wake-ups.
+        // A latency of 1.5 periods delays two wake-ups, so the corrected view has one more wake-up.
         let expected = "# cpu view latency_ns count fraction
 16 felt 500 2 0.666666667
 16 felt 1500 1 1.000000000

@@ -2,7 +2,7 @@
 
 use vmnoise_explain::{Detail, Interval, WakeupDetail};
 
-/// Returns a wake-up of which every step was seen; `latency_ns` is that of user space.
+/// Returns a wake-up with a known time for every step. `latency_ns` is the latency in user space.
 pub fn wakeup(cpu: u32, irq_ns: u64, thread_ns: u64, latency_ns: u64) -> Interval {
     Interval {
         detail: Detail::Wakeup(WakeupDetail {
@@ -21,7 +21,7 @@ pub fn wakeup(cpu: u32, irq_ns: u64, thread_ns: u64, latency_ns: u64) -> Interva
     }
 }
 
-/// Returns a wake-up of which no step was seen.
+/// Returns a wake-up without a known time for any step.
 pub fn unseen(cpu: u32, latency_ns: u64) -> Interval {
     Interval {
         cpu,

@@ -1,4 +1,5 @@
-//! Output of `vmnoise timerlat hist`: the latencies of each context in rtla's histogram.
+//! Output of `vmnoise timerlat hist`: histograms of the latencies in each context, in rtla's
+//! layout.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -40,7 +41,7 @@ pub struct LatencyBuckets {
     pub exports: Exports,
 }
 
-/// View that collects the histograms and prints them at the end.
+/// View that fills the histograms during the run, and prints them at the end.
 #[derive(Debug)]
 pub struct LatencyHist {
     asked: LatencyBuckets,
@@ -55,8 +56,8 @@ pub struct LatencyHist {
 const HEADS: [&str; 3] = ["IRQ", "Thr", "Usr"];
 
 impl LatencyHist {
-    /// Creates the view. `keeps_trace` says that the last lines of the trace may be needed;
-    /// `analyzes` says that the wake-up that stops the run is analyzed.
+    /// Creates the view. With `keeps_trace`, the run keeps the last lines of its trace. With
+    /// `analyzes`, the result contains an analysis of the wake-up that stopped the run.
     pub fn new(
         asked: &LatencyBuckets,
         nano: bool,
@@ -74,7 +75,7 @@ impl LatencyHist {
         }
     }
 
-    /// Returns for each of the three contexts whether it has columns.
+    /// Returns whether each of the three contexts has columns.
     fn shown(&self) -> [bool; 3] {
         [!self.asked.no_irq, !self.asked.no_thread, true]
     }
@@ -120,7 +121,7 @@ impl LatencyHist {
             if !self.asked.no_index {
                 out += "ALL:  ";
             }
-            // rtla prints no blank after the first of these headings.
+            // rtla prints a blank between these headings, but not after the last heading.
             let heads: Vec<_> = heads.iter().map(|head| format!("{head:>9}")).collect();
             out += &(heads.join(" ") + "\n");
             out += &self.figures(&self.of_shown(self.columns.total().all()));
@@ -152,8 +153,8 @@ impl LatencyHist {
         out + &self.row("max:", of(|it| it.known(it.max_ns)))
     }
 
-    /// Returns one line: its name, unless left out, and a cell for each column, each followed by a
-    /// blank as in rtla.
+    /// Returns one line: `name`, except with `--no-index`, then a cell for each column. As in rtla,
+    /// a blank follows each cell.
     fn row(&self, name: &str, cells: impl Iterator<Item = String>) -> String {
         let mut line = match self.asked.no_index {
             false => format!("{name:<6}"),
@@ -199,8 +200,8 @@ impl View for LatencyHist {
             false => String::new(),
         };
         let table = self.render(rtla::measured(summary));
-        // The cause of the stop is the main result, so it comes first; rtla prints it after the
-        // table.
+        // The cause of the stop is the main result, so it precedes the table. In rtla, it follows
+        // the table.
         let mut out = match called_as::is_rtla() {
             true => table + &rtla::hit(summary, "timerlat") + &analysis,
             false => analysis + &table,

@@ -1,5 +1,5 @@
-//! JSON of rt-tests (file_version 1). Two of cyclictest's keys end with a colon by mistake; ours do
-//! not.
+//! JSON of rt-tests (file_version 1). In rt-tests, two of cyclictest's keys end with a colon by
+//! mistake; here they do not.
 
 use std::time::Duration;
 
@@ -48,8 +48,8 @@ impl RtTestsDocument {
     }
 }
 
-/// Returns the description of the measured machine. For a recording of another machine, unknown
-/// fields are null.
+/// Returns a description of the measured machine. If the recording is of another machine, fields
+/// that it lacks are null.
 fn sysinfo(facts: &RunFacts) -> Value {
     let uname = rustix::system::uname();
     let text = |text: &std::ffi::CStr| text.to_string_lossy().into_owned();
@@ -71,7 +71,8 @@ fn sysinfo(facts: &RunFacts) -> Value {
     })
 }
 
-/// Returns the end of the longest-running task.
+/// Returns the time at which the run ended: its start, plus the measured time of the CPU that was
+/// measured longest.
 fn ended(facts: &RunFacts, summary: &Summary) -> Option<Timestamp> {
     let started: Timestamp = facts.started_at.parse().ok()?;
     let longest_ns = summary.cpus.iter().filter_map(|cpu| cpu.runtime_ns).max()?;

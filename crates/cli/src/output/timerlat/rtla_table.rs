@@ -1,12 +1,12 @@
-//! Table of `rtla timerlat top`, column by column as in rtla, so that scripts written for rtla can
-//! read it.
+//! Table of `rtla timerlat top`, with the same columns as in rtla, so that scripts written for rtla
+//! can read it.
 
 use std::time::Duration;
 
 use super::columns::{ContextFigures, CpuColumns};
 use crate::output::rtla;
 
-/// Renders every CPU and the total, each with three contexts.
+/// Renders a row for every CPU and a row for all CPUs, each with three contexts.
 pub fn render(columns: &CpuColumns, elapsed: Duration, nano: bool) -> String {
     let unit = if nano { "ns" } else { "us" };
     let per = if nano { 1 } else { 1_000 };
@@ -21,7 +21,8 @@ pub fn render(columns: &CpuColumns, elapsed: Duration, nano: bool) -> String {
     out.push('\n');
     for (cpu, contexts) in columns.iter() {
         let cells = contexts.all().map(|figures| cells(&figures, per));
-        // Every context has the same count, unless steps were not seen.
+        // User space has a value for each wake-up. The other contexts have fewer values if steps
+        // were not seen.
         let count = contexts.user.count;
         out += &format!("{cpu:>3} #{count:<9} |{}\n", cells.join(" |"));
     }
@@ -47,7 +48,7 @@ fn totals(columns: &CpuColumns, per: u64) -> String {
     )
 }
 
-/// Cuts a count to at most six digits; returns it with the number of digits cut off.
+/// Cuts a count to its first six digits. Returns them, and the number of digits that were cut off.
 fn short(mut count: u64) -> (u64, u32) {
     let mut power = 0;
     while count > 999_999 {

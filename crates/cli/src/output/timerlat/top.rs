@@ -1,4 +1,5 @@
-//! Output of `vmnoise timerlat top`: one table, during the run and at its end.
+//! Output of `vmnoise timerlat top`: a table during the run, and the same table with more details
+//! at the end.
 
 use std::io::IsTerminal;
 use std::time::Duration;
@@ -26,21 +27,22 @@ pub struct TopOptions {
     pub format: LatencyFormat,
     /// Whether the table is shown only at the end.
     pub quiet: bool,
-    /// Whether times are in nanoseconds.
+    /// Whether the table shows nanoseconds in place of microseconds.
     pub nano: bool,
-    /// Whether the last lines of the trace may be needed.
+    /// Whether the run keeps the last lines of its trace.
     pub keeps_trace: bool,
-    /// Whether the wake-up that stops the run is analyzed.
+    /// Whether the result contains an analysis of the wake-up that stopped the run.
     pub analyzes: bool,
     /// Whether only the analysis is printed.
     pub aa_only: bool,
     /// Number of wake-ups of each task after which the run ends; `None` without such a limit.
     pub loops: Option<u64>,
-    /// Further options of a link named `cyclictest`.
+    /// Output options of cyclictest; `None` if vmnoise was not called as `cyclictest`.
     pub cyclictest: Option<CyclictestWords>,
 }
 
-/// View that redraws the table each second on a terminal, and prints it once elsewhere.
+/// View that redraws the table every second if stdout is a terminal. Otherwise it prints the table
+/// once, at the end.
 #[derive(Debug)]
 pub struct LatencyTop {
     asked: TopOptions,
@@ -49,11 +51,11 @@ pub struct LatencyTop {
     cyclictest: Cyclictest,
     exporter: Exporter,
     stream: Stream,
-    /// Measured CPUs in order.
+    /// Measured CPUs, in the order of their tasks.
     cpus: Vec<u32>,
-    /// Wake-up that hit a limit.
+    /// First wake-up that hit a limit.
     broken: Option<Interval>,
-    /// Last line of the table, after the others have been printed.
+    /// Last line of the table, if the other lines have been printed already.
     sums: Option<String>,
 }
 
@@ -101,7 +103,7 @@ impl LatencyTop {
         LatencyTop::new(asked, &Exports::default())
     }
 
-    /// Shows no table during the run, because a frame is shown.
+    /// Turns off the table during the run, because the live view fills the terminal.
     pub fn be_silent(&mut self) {
         self.draws = false;
     }
@@ -115,13 +117,13 @@ impl LatencyTop {
         rtla_table::render(&self.columns, elapsed, self.asked.nano)
     }
 
-    /// Returns whether each wake-up has a line of its own.
+    /// Returns whether each wake-up has its own line.
     fn prints_values(&self) -> bool {
         self.asked.cyclictest.is_some_and(|words| words.verbose)
     }
 
     fn cyclictest_text(&self, facts: &RunFacts) -> String {
-        // With values, this line was printed before the first of them.
+        // If each wake-up has its own line, `begin` has already printed this line.
         let mut out = match self.prints_values() {
             true => String::new(),
             false => Cyclictest::held(facts),
@@ -150,8 +152,8 @@ impl LatencyTop {
             Some(sums) => sums.clone(),
             None => self.table(rtla::measured(summary)),
         };
-        // The cause of the stop is the main result, so it comes first; rtla prints it after the
-        // table.
+        // The cause of the stop is the main result, so it precedes the table. In rtla, it follows
+        // the table.
         let mut out = match called_as::is_rtla() {
             true => table + &hit + &analysis,
             false => analysis + &table,
@@ -165,7 +167,7 @@ impl LatencyTop {
     }
 }
 
-/// Renders the latest wake-up.
+/// Renders the wake-up with the longest latency.
 pub fn worst(wakeups: &WakeupSummary) -> String {
     let tree = |worst| format!("\nThe longest latency\n{}", tree(worst));
     wakeups.worst.first().map(tree).unwrap_or_default()
@@ -185,8 +187,8 @@ impl View for LatencyTop {
     }
 
     fn begin(&mut self, facts: &RunFacts) {
-        // This reads the tasks in /proc. The tasks of a recording are gone, and a forged one may
-        // claim thousands.
+        // Only this format needs the thread ids, which are read from /proc. The tasks of a
+        // recording no longer exist, and a forged recording may list thousands of them.
         if matches!(self.asked.format, LatencyFormat::Cyclictest) {
             self.cyclictest.begin(facts);
         }
@@ -230,7 +232,7 @@ impl View for LatencyTop {
         }
     }
 
-    /// Prints the table before the actions, without its last line, as rtla does.
+    /// Prints the table, without its last line, before the actions run, as rtla does.
     fn acts(&mut self, measured: Duration) -> Result<()> {
         let TopOptions {
             format,
@@ -273,7 +275,7 @@ impl View for LatencyTop {
             let lines = why.lines().filter(|line| !line.is_empty());
             out.extend(lines.flat_map(|line| format!("# {line}\n").into_bytes()));
         }
-        // A full file must not prevent the output of the result.
+        // The result must be printed even if an export could not be written.
         let drawn = self.stream.end();
         let written = drawn.and_then(|()| crate::output::write(&out));
         written.and(exported.map(drop))

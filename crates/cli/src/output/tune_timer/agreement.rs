@@ -1,24 +1,27 @@
-//! Check whether KVM and the scheduler agree on the cost of halts.
+//! Comparison of the costs of halts by KVM and by the scheduler.
 
 use vmnoise_workload::microvm::lapic_timer::{Halts, Times};
 
-/// Largest error of /proc/stat in a turn: each of the three counts (`irq`, `softirq`, `steal`) may
-/// be off by a tick of 10 ms.
+/// Largest error of /proc/stat in one turn. Each of three counts (`irq`, `softirq`, `steal`) may be
+/// wrong by a tick of 10 ms.
 const STAT_SLACK_NS: u64 = 3 * 10_000_000;
-/// Largest allowed error, as one part in so many of the run time: a larger error would hide any
-/// disagreement.
+/// Largest error with which the check makes sense: the wall time, divided by this number. A larger
+/// error would hide every disagreement.
 const MOST_SLACK: u64 = 10;
 
-/// Returns whether both accounts can be true. `None` if one of them is unknown, or if the run is
-/// too short for them to disagree.
+/// Returns whether the times of KVM and of the scheduler can both be true. `None` if one of them is
+/// unknown, or if the run is too short to show a disagreement.
 ///
-/// Both accounts are of the same thread. It slept for its wall time minus its run time and its run
-/// delay. The error is `stolen`, which some kernels attribute to no thread. So:
+/// Both sets of times describe the same thread. According to the scheduler, the thread slept for
+/// its wall time, minus its run time and its run delay. The comparison may be wrong by `stolen_ns`,
+/// because some kernels attribute this time to no thread. Within this error:
 ///
-/// - KVM polled while the thread ran or waited: polling is no longer than both together.
-/// - The thread slept only within KVM's sleeps: these are no shorter than its sleep.
-/// - A sleep of KVM contains the thread's sleep, its wait for the CPU afterwards, and its run time
-///   without polling: it is no longer than their sum.
+/// - KVM polled only while the thread ran or waited. So KVM's polling time is at most the run time
+///   plus the run delay.
+/// - The thread slept only while KVM slept. So KVM's sleep time is at least the thread's sleep
+///   time.
+/// - KVM's sleep time contains the thread's sleep, its wait for the CPU afterwards, and its run
+///   time without polling. So KVM's sleep time is at most the sum of these times.
 pub fn agree(times: &Times, halts: &Halts, turns: u64) -> Option<bool> {
     let (polled_ns, slept_ns) = (halts.polled_ns?, halts.slept_ns?);
     let (ran_ns, delayed_ns) = (times.ran_ns, times.delayed_ns?);
@@ -67,11 +70,11 @@ mod tests {
             slept_ns: Some(slept_ns),
             ..HALTS
         };
-        // KVM polled for longer than the thread ran or waited.
+        // KVM polled for 5 s, but the thread ran or waited for only 4 s.
         assert_eq!(agree(&TIMES, &halts(5 * S, 6 * S), 10), Some(false));
         // The thread slept for 6 s, but KVM knows only 5 s.
         assert_eq!(agree(&TIMES, &halts(2 * S, 5 * S), 10), Some(false));
-        // KVM's sleeps are longer than the thread's sleep, wait and other run time: 6 + 1 + 1.
+        // KVM slept for 9 s, but the thread's sleep, wait and other run time are only 6 + 1 + 1 s.
         assert_eq!(agree(&TIMES, &halts(2 * S, 9 * S), 10), Some(false));
         // Time taken by the hypervisor below belongs to no thread.
         let stolen = Times {
@@ -88,7 +91,7 @@ mod tests {
             ..HALTS
         };
         assert_eq!(agree(&TIMES, &unknown, 1), None);
-        // 40 turns may be off by 1.2 s of 10 s.
+        // In 40 turns, /proc/stat may be wrong by 1.2 s of 10 s.
         assert_eq!(agree(&TIMES, &HALTS, 40), None);
     }
 }

@@ -1,5 +1,5 @@
-//! Benefit and cost of settings of halt polling for a guest's timers: table and JSON of `vmnoise
-//! tune-timer` and `vmnoise microvm --timer`.
+//! Table and JSON of `vmnoise tune-timer` and `vmnoise microvm --timer`. They show the benefit and
+//! the cost of settings of halt polling for a guest's timers.
 
 mod agreement;
 mod step;
@@ -19,18 +19,18 @@ use step::PollingStep;
 /// Largest probability of a wrong answer.
 const RISK: f64 = 0.01;
 
-/// Options of the user.
+/// Options that the user gave.
 #[derive(Debug, Clone, Copy, Serialize)]
 pub struct TuningRequest {
-    /// CPU of the vCPU.
+    /// CPU on which the vCPU runs.
     pub cpu: u32,
     /// Duration of all settings together, in nanoseconds.
     pub duration_ns: u64,
-    /// Time from arming a timer to its expiry, in nanoseconds.
+    /// Time from the arming of a timer to its expiry, in nanoseconds.
     pub interval_ns: u64,
-    /// Goal for the lateness of timers, in nanoseconds.
+    /// Goal: the maximum lateness of timers, in nanoseconds.
     pub goal_ns: Option<u64>,
-    /// Percentile of the timers that must keep the goal.
+    /// Percentage of the timers that must keep the goal.
     pub percentile: f64,
     /// Scheduling policy of the vCPU's thread.
     pub priority: Option<Policy>,
@@ -41,13 +41,15 @@ pub struct TuningRequest {
 pub struct Present {
     /// Parameter `halt_poll_ns` of KVM.
     pub halt_poll_ns: Option<u64>,
-    /// Parameter of KVM: initial value when a vCPU's polling begins to grow.
+    /// Parameter `halt_poll_ns_grow_start` of KVM: first polling time of a vCPU, when KVM begins to
+    /// increase it.
     pub halt_poll_ns_grow_start: Option<u64>,
     /// Parameter `lapic_timer_advance` of KVM.
     pub lapic_timer_advance: Option<LapicTimerAdvance>,
-    /// Timer advance that KVM chose for the vCPU of the present setting, from debugfs.
+    /// Timer advance that KVM chose for the vCPU with the present setting, read from debugfs at the
+    /// end of the run.
     pub vcpu_advance_ns: Option<u64>,
-    /// Whether a VM can have its own limit.
+    /// Whether KVM accepts a limit of halt polling for a single VM.
     pub can_limit_halt_poll: bool,
 }
 
@@ -68,7 +70,7 @@ pub struct TuneTimerDocument<'a> {
 }
 
 impl<'a> TuneTimerDocument<'a> {
-    /// Creates the document of these turns. The first setting is the present one.
+    /// Creates the document from these turns. The first of `settings` is the present setting.
     pub fn new(
         host: &'a HostFacts,
         started_at: String,
@@ -78,7 +80,7 @@ impl<'a> TuneTimerDocument<'a> {
         settings: &[Option<u32>],
         turns: &[TimerTurn],
     ) -> TuneTimerDocument<'a> {
-        // Bonferroni correction: the tests share the risk.
+        // Bonferroni correction: the tests of all settings share the risk.
         let goal = options.goal_ns.map(|limit_ns| Goal {
             limit_ns,
             above: 1.0 - options.percentile / 100.0,
@@ -92,8 +94,8 @@ impl<'a> TuneTimerDocument<'a> {
             PollingStep::new(halt_poll_ns, is_present, &turns, &options, goal, tsc_hz)
         };
         let mut steps: Vec<PollingStep> = settings.iter().enumerate().map(step).collect();
-        // Done while the present setting is first: it is replaced only by one that is certainly
-        // cheaper.
+        // The choice must precede the sort: the first setting is the present one, and `cheapest`
+        // replaces it only by a setting that is certainly cheaper.
         let chosen = choose(&steps).map(|place| (steps[place].halt_poll_ns, steps[place].present));
         steps.sort_by_key(|step| step.halt_poll_ns);
         let setting = chosen.and_then(|it| {
@@ -127,7 +129,7 @@ impl<'a> TuneTimerDocument<'a> {
     }
 }
 
-/// Returns the cheapest of the settings that keep the goal.
+/// Returns the index of the cheapest setting that keeps the goal.
 fn choose(steps: &[PollingStep]) -> Option<usize> {
     let keep = steps.iter().enumerate();
     let keep = keep.filter(|(_, step)| step.keeps_goal == Some(Keeps::Yes));

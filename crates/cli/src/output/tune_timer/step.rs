@@ -1,4 +1,4 @@
-//! Result of one setting: lateness of timers, cost, and whether it keeps the goal.
+//! Result of one setting: the lateness of timers, the cost, and whether the setting keeps the goal.
 
 use serde::Serialize;
 use vmnoise_events::MeasuringCommand;
@@ -23,24 +23,24 @@ pub struct PollingStep {
     pub timers: u64,
     /// Number of timers that fired too early.
     pub early: u64,
-    /// Largest earliness in nanoseconds; `None` if no timer was early.
+    /// Earliness of the earliest timer, in nanoseconds; `None` if no timer was early.
     pub earliest_ns: Option<u64>,
-    /// Lateness of the timers; an early timer counts as not late.
+    /// Lateness of the timers. An early timer counts as not late.
     pub late_ns: Option<TimerLateness>,
-    /// Whether the goal is kept.
+    /// Whether the setting keeps the goal; `None` without a goal.
     pub keeps_goal: Option<Keeps>,
-    /// Account of the vCPU's thread by the scheduler.
+    /// Times of the vCPU's thread, as the scheduler counts them.
     pub thread: Times,
-    /// Account of its halts by KVM.
+    /// Halts of the vCPU, as KVM counts them.
     pub kvm: Halts,
-    /// Busy time of the thread in percent of its CPU: the cost of the setting, including the
-    /// guest's own work.
+    /// Run time of the vCPU's thread, in percent of the wall time. This is the cost of the setting,
+    /// including the guest's own work.
     pub busy_percent: Option<f64>,
-    /// Polling time of KVM in percent of the same time.
+    /// Polling time of KVM, in percent of the wall time.
     pub polled_percent: Option<f64>,
-    /// Whether both accounts can be true.
+    /// Whether the times of the scheduler and of KVM can both be true; `None` if unknown.
     pub witnesses_agree: Option<bool>,
-    /// Blind spots of the run.
+    /// Coverage of the run.
     pub blind_spots: Coverage,
     #[serde(skip)]
     costs: Vec<f64>,
@@ -53,7 +53,7 @@ pub struct TimerLateness {
     pub mean: u64,
     pub p50: u64,
     pub p99: u64,
-    /// Requested percentile.
+    /// Lateness at the percentile that the user asked for.
     pub percentile: u64,
     pub max: u64,
 }
@@ -106,7 +106,7 @@ impl PollingStep {
         }
     }
 
-    /// Returns the busy time of each turn in percent, in the order of rounds.
+    /// Returns the run time of each turn, in percent of the wall time, in the order of the turns.
     pub fn costs(&self) -> &[f64] {
         &self.costs
     }
@@ -125,7 +125,7 @@ fn late(
         ns(spreads.clone().map(|it| it.min).min()?),
         ns(spreads.map(|it| it.max).max()?),
     );
-    // Lengths are known to three digits, and the longest exactly.
+    // `Lateness` keeps three digits of each value. The minimum and the maximum are exact.
     let at = |part: f64| Some(lateness.at(part)?.clamp(min, max));
     Some(TimerLateness {
         min,

@@ -14,11 +14,11 @@ const MS: u64 = 1_000_000;
 /// has a late timer, 600 cells without one have a probability of 0.99^600 = 0.24 %. The risk of 1 %,
 /// divided among three settings, is 0.33 %.
 const TURN_NS: u64 = 6_000 * MS;
-/// One cycle is one nanosecond.
+/// At this frequency, one cycle lasts one nanosecond.
 const TSC_HZ: u64 = 1_000_000_000;
 const SETTINGS: [Option<u32>; 3] = [None, Some(0), Some(50_000)];
 
-/// Values of each turn of a setting.
+/// Values that each turn of a setting has.
 #[derive(Clone, Copy)]
 struct Made {
     late_ns: u64,
@@ -235,8 +235,8 @@ fn a_short_run_may_have_missed_bursts() {
     assert!(text.contains("2 of 3 may; measure for about"), "{text}");
 }
 
-/// KVM gives up polls that are shorter than its initial value. A limit that is too short for a halt
-/// ends none either.
+/// Tests the line about polls that KVM gave up. Such polls are shorter than
+/// `halt_poll_ns_grow_start`. Longer polls that end no halt do not produce this line.
 #[test]
 fn polling_that_is_given_up_is_told_and_no_other() {
     let mut turns = turns([NOW, NONE, SHORT]);

@@ -1,4 +1,4 @@
-//! Result as text: a table of settings, then the recommendation.
+//! Result of `tune-timer` as text: a table of settings, then the recommendation.
 
 use std::collections::BTreeSet;
 use std::fmt::Write;
@@ -92,7 +92,7 @@ fn keeps(step: &PollingStep) -> &'static str {
     }
 }
 
-/// Returns why polling is of no use here, if so.
+/// Returns a line if KVM cannot limit polling for one VM, or if KVM gave up all polls.
 fn polling(document: &TuneTimerDocument<'_>) -> Option<String> {
     if !document.present.can_limit_halt_poll {
         return Some(
@@ -103,7 +103,7 @@ fn polling(document: &TuneTimerDocument<'_>) -> Option<String> {
     let longest = document.steps.last()?;
     let (polls, in_time) = (longest.kvm.polls?, longest.kvm.polls_in_time?);
     let mean_ns = longest.kvm.polled_ns?.checked_div(polls)?;
-    // A poll that is not given up lasts at least this long.
+    // A poll that ends no halt lasts at least this long, unless KVM gives it up.
     let first_step_ns = document.present.halt_poll_ns_grow_start?;
     let gave_up = in_time == 0 && mean_ns < first_step_ns && longest.halt_poll_ns? >= first_step_ns;
     gave_up.then(|| {
@@ -163,7 +163,7 @@ fn nothing_keeps(document: &TuneTimerDocument<'_>, goal: &str) -> String {
         return format!("FAIL: no setting keeps {goal}; `vmnoise microvm` shows who takes the CPU");
     }
     let (count, of) = (open.len(), steps.len());
-    // The setting that is decided first.
+    // Length of the shortest run that decides about an open setting.
     match open.into_iter().flatten().min() {
         Some(needed_ns) => format!(
             "CANNOT TELL: no setting certainly keeps {goal}, but {count} of {of} may; measure for about {} (-d)",
@@ -181,7 +181,8 @@ fn needed_ns(step: &PollingStep, needed: Option<u64>, asked: &TuningRequest) -> 
     Some((asked.duration_ns as f64 * times) as u64)
 }
 
-/// Returns the assessment of KVM's timer advance: whether it is too short or too long.
+/// Returns a line about KVM's timer advance: its present setting, and how early or late the timers
+/// came.
 fn advance(document: &TuneTimerDocument<'_>) -> String {
     let early: u64 = document.steps.iter().map(|step| step.early).sum();
     let earliest_ns = document

@@ -21,11 +21,11 @@ pub use procfs::FromProc;
 use rate::RateWitness;
 pub use rate::RunRate;
 
-/// Time to wait for the last switch of a process: the kernel reports the switch after the parent
-/// has seen the end.
+/// Longest time to wait for the last context switch of a process. The kernel reports this switch
+/// after the parent has seen the end of the process.
 const LAST_SWITCHES: Duration = Duration::from_millis(50);
 
-/// Measurements of a run, by the source that was available.
+/// Measurements of a run, from the source that was available.
 #[derive(Debug)]
 pub enum RunEvidence {
     /// BPF followed all scheduling events of the command's threads.
@@ -72,7 +72,7 @@ impl CommandRun {
                 FitnessEvidence::traced(look, self.wall_ns, *sees_steal, *sees_nmi, hypervisor)
             }
             RunEvidence::Read { why, found } => {
-                // With other threads or children, the wait may have been for one of them.
+                // A command with several threads or children may have waited for one of them.
                 let taken_ns = match found.is_alone {
                     true => found.waited_ns,
                     false => 0,

@@ -16,15 +16,15 @@ use vmnoise_workload::tsc;
 /// Length of the windows whose rates are compared, in ns. One step of the loop takes some tens of
 /// ns, less than a ten thousandth of a window.
 const WINDOW_NS: u64 = 1_000_000;
-/// Least number of windows for each CPU; fewer do not show its fastest rate.
+/// Least number of windows for each CPU. Fewer windows may not show its fastest rate.
 const LEAST_WINDOWS: u64 = 20;
 /// Shortest polling time that `vmnoise osnoise` accepts.
 const LEAST_POLL_NS: u64 = 10_000_000;
 /// Threshold of `vmnoise osnoise`, in ns. A shorter gap counts as a lower rate.
 const GAP_NS: u64 = 1_000;
 
-/// Time for which the TSC is compared with the clock. Its error is some parts per million, enough
-/// for windows of about the stated length.
+/// Time for which the TSC is compared with the clock. The error is a few parts per million, which
+/// is small enough for the length of the windows.
 const CALIBRATION: Duration = Duration::from_millis(20);
 
 /// Time that was taken from one CPU.
@@ -38,7 +38,7 @@ pub struct QuietCpu {
     pub noise_percent: Option<f64>,
     /// The longest gap, in ns.
     pub max_gap_ns: Option<u64>,
-    /// Culprit that took most of it.
+    /// Culprit that took most time.
     pub most_by: Option<String>,
     /// Time that the hypervisor took in addition to steal time, or the hardware took (the share
     /// `hv_or_hw`), in percent of the time polled; `None` if unknown.
@@ -48,8 +48,8 @@ pub struct QuietCpu {
     pub rate_lost_percent: Option<f64>,
 }
 
-/// Polls all CPUs that this process may use. Half of `duration_ns` all CPUs are polled together for
-/// gaps; in the other half each CPU is polled alone for its rate.
+/// Polls all CPUs that this process may use. In the first half of `duration_ns`, all CPUs are
+/// polled together for gaps. In the second half, each CPU is polled alone for its rate.
 ///
 /// # Errors
 /// If the CPUs cannot be polled.
@@ -74,7 +74,7 @@ pub fn look(duration_ns: u64) -> Result<Vec<QuietCpu>> {
     Ok(quiet)
 }
 
-/// Returns how much less work all windows did than at the rate of the fastest window, in percent.
+/// Returns the lost work of all windows in percent, compared with the rate of the fastest window.
 /// `None` if no window was mostly polled.
 fn lost_percent(windows: &[RateWindow]) -> Option<f64> {
     let whole_tsc = windows.iter().map(|it| it.polled_tsc).max()?;

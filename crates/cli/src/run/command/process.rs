@@ -22,7 +22,7 @@ pub const SELDOM: Duration = Duration::from_millis(200);
 /// Interval at which user signals and /proc are checked without BPF.
 pub const OFTEN: Duration = Duration::from_millis(20);
 
-/// The command cannot be started.
+/// Error of a command that cannot be started.
 #[derive(Debug, Error)]
 #[error("{name} cannot be run: {why}; write the command after `--`, as you would in a shell")]
 pub struct CannotStart {
@@ -41,7 +41,7 @@ impl CannotStart {
     }
 }
 
-/// How a command ended.
+/// Exit status of a command that has ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ProcessEnd(ExitStatus);
 
@@ -73,8 +73,8 @@ impl RunningCommand {
     }
 
     /// Waits for the end of the command; returns its exit status and its wall-clock time in ns.
-    /// Calls `look` with the process id every `each`, and once after the end, while /proc still has
-    /// the process.
+    /// Calls `look` with the process id at the interval `each`, and once after the end, while /proc
+    /// still has the process.
     pub fn end(
         &mut self,
         each: Duration,
@@ -90,7 +90,8 @@ impl RunningCommand {
                 while !has_ended.load(Relaxed) {
                     let to_tell = to_tell();
                     if to_tell != told {
-                        // The command may already have ended, by itself or by the terminal.
+                        // The command may already have ended, by itself or by a signal of the
+                        // terminal.
                         let _ = to_tell.map(|signal| kill_process(pid, signal));
                         told = to_tell;
                     }
@@ -122,8 +123,8 @@ fn to_tell() -> Option<Signal> {
     }
 }
 
-/// Returns whether Ctrl-C on the terminal reaches this process, and so the command, which shares
-/// its process group.
+/// Returns whether Ctrl-C on the terminal reaches this process. If so, it also reaches the command,
+/// which is in the same process group.
 fn is_in_foreground() -> bool {
     let terminal = File::open("/dev/tty");
     terminal.is_ok_and(|it| tcgetpgrp(it).is_ok_and(|group| group == getpgrp()))

@@ -22,8 +22,8 @@ pub struct FromProc {
     /// Steal time of all CPUs of this machine meanwhile, in ns, in steps of 10 ms; `None` if the
     /// hypervisor does not report steal time.
     pub machine_steal_ns: Option<u64>,
-    /// Time for which a CPU quota throttled the command's control group or one above it, in ns. It
-    /// is a sum over CPUs and includes all other tasks of the group. `None` without a quota.
+    /// Time for which a CPU quota throttled the command's control group or one above it, in ns. The
+    /// time is a sum over CPUs and includes all other tasks of the group. `None` without a quota.
     pub throttled_ns: Option<u64>,
 }
 
@@ -38,14 +38,14 @@ struct Last {
 /// Reads the counters of a process, its threads and its children.
 pub struct ProcessReader {
     threads: HashMap<u32, Last>,
-    /// Whether there may have been children that were not seen.
+    /// Whether the command may have had children that were not seen.
     hides_children: bool,
     steal_before: Option<u64>,
     throttled_before: Option<u64>,
 }
 
 impl ProcessReader {
-    /// Begins; call it before the command starts.
+    /// Creates a reader. It must be created before the command starts.
     pub fn new() -> ProcessReader {
         ProcessReader {
             threads: HashMap::new(),
@@ -55,7 +55,7 @@ impl ProcessReader {
         }
     }
 
-    /// Reads the counters once.
+    /// Reads the present counters.
     pub fn look(&mut self, pid: u32) {
         let stat = fs::read_to_string(format!("/proc/{pid}/stat"));
         if let Some(faults) = stat.ok().as_deref().and_then(faults_of_children) {
@@ -90,7 +90,7 @@ impl ProcessReader {
         }
     }
 
-    /// Returns the sums.
+    /// Returns the sums over all threads.
     pub fn finish(self) -> FromProc {
         let mut all = FromProc {
             threads: self.threads.len() as u64,
@@ -137,7 +137,8 @@ fn preemptions(status: &str) -> Option<u64> {
 }
 
 /// Returns steal time so far, in ticks of 10 ms: the eighth number of the first line of /proc/stat
-/// (proc_stat(5)). `None` if it is 0: then there is no steal clock, or no steal.
+/// (proc_stat(5)). `None` if the number is 0: the machine then has no steal clock, or no steal
+/// time.
 fn steal_ticks() -> Option<u64> {
     let stat = fs::read_to_string("/proc/stat").ok()?;
     let ticks: u64 = stat
@@ -150,8 +151,8 @@ fn steal_ticks() -> Option<u64> {
     (ticks > 0).then_some(ticks)
 }
 
-/// Returns the throttled time of this process's control group, or of the visible group above it
-/// that was throttled longest (cpu.stat of cgroup v1 or v2).
+/// Returns the longest throttled time of this process's control group and the visible groups above
+/// it (cpu.stat of cgroup v1 or v2).
 fn throttled_ns() -> Option<u64> {
     let groups = fs::read_to_string("/proc/self/cgroup").ok()?;
     let (folder, own) = groups.lines().find_map(with_quotas)?;

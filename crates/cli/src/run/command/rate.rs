@@ -1,5 +1,5 @@
-//! Work rate of a command's threads while they had a CPU. A lower frequency loses time without a
-//! gap, so it has a budget of its own and affects no verdict.
+//! Work rate of a command's threads while they had a CPU. A lower frequency costs time without a
+//! gap, so this loss has its own budget and affects no verdict.
 
 use std::io;
 
@@ -20,7 +20,7 @@ pub struct RunRate {
     pub frequency: Option<f64>,
     /// Largest frequency of any window; `None` with fewer than two windows.
     pub best_frequency: Option<f64>,
-    /// Work lost compared with that frequency, in percent; gaps are not counted.
+    /// Work lost compared with the largest frequency, in percent; gaps are not counted.
     pub lost_percent: Option<f64>,
     /// Part of the threads' CPU time in which the counters ran, in percent.
     pub counted_percent: Option<f64>,
@@ -47,8 +47,8 @@ impl RateWitness {
         }
     }
 
-    /// Reads the counters, and ends a window if it is long enough. After an error they are not read
-    /// again.
+    /// Reads the counters, and ends a window if it is long enough. After an error, the counters are
+    /// not read again.
     pub fn look(&mut self) {
         let Ok(counters) = &self.counters else {
             return;
@@ -99,7 +99,7 @@ impl RunRate {
         // A single window can only be compared with itself.
         let best_frequency = best_frequency.filter(|_| known.len() > 1);
         let frequency = frequency(all);
-        // The rest of the run, which is no window, may have been faster than all windows.
+        // The time after the last window may have been faster than all windows.
         let lost = frequency.zip(best_frequency);
         let counted = all.cycles.running_ns as f64 / all.cycles.enabled_ns as f64;
         RunRate {
@@ -175,7 +175,8 @@ mod tests {
         RunRate::new(&witness.all, &witness.windows, false)
     }
 
-    /// 300 ms at 2 GHz are 600 million cycles: 200 ms at 3 GHz. So 400 ms did what takes 300.
+    /// 300 ms at 2 GHz are 600 million cycles, which take 200 ms at 3 GHz. The run took 400 ms for
+    /// work that takes 300 ms at 3 GHz.
     #[test]
     fn what_a_lower_frequency_took_is_told() {
         let rate = told(&[window(100, 3), window(300, 2)]);
@@ -194,11 +195,11 @@ mod tests {
         );
         let one = told(&[window(150, 2)]);
         assert_eq!((one.lost_percent, one.best_frequency), (None, None));
-        // A shorter piece is no window.
+        // A piece of 3 ms is too short for a window.
         assert_eq!(told(&[window(150, 2), window(3, 3)]).lost_percent, None);
     }
 
-    /// The reader is delayed by 10 ms between two counters.
+    /// The reader is delayed by 10 ms between the readings of two counters.
     #[test]
     fn a_late_reading_of_one_counter_makes_no_frequency() {
         let (mut late, mut next) = (window(200, 2), window(200, 2));

@@ -29,13 +29,13 @@ use crate::interrupt;
 use crate::units::to_tsc;
 use vmnoise_rights::AttachedWork;
 
-/// Time for which a workload runs on after the last renewal: the draining thread that renews it has
-/// probably hung.
+/// Time for which a workload runs after the last renewal of its lease. Without renewals, the
+/// draining thread has probably hung.
 const LEASE: Duration = Duration::from_secs(5);
-/// Time between renewals: short enough that a late tick costs no lease, and long enough that the
-/// write to shared memory does not disturb the workload.
+/// Time between two renewals. A late drain must not end the lease. Writes to shared memory must be
+/// so rare that they do not disturb the workload.
 const RENEWAL: Duration = Duration::from_secs(1);
-/// Time that the end of a run waits for guests that get no CPU time.
+/// Longest time for which the end of a run waits for guests that get no CPU time.
 const PATIENCE: Duration = Duration::from_secs(5);
 
 /// A prepared workload and attached probes.
@@ -60,7 +60,7 @@ pub struct Cpus {
     next_renewal: Instant,
     /// Detector of a stop of this process; used only without a tracer.
     own_stop: Option<OwnStop>,
-    /// TSC at which every thread of the workload has ended.
+    /// TSC by which every thread of the workload must have ended.
     end_tsc: u64,
 }
 
@@ -80,7 +80,8 @@ impl EventSource for Cpus {
         let duration = Duration::from_nanos(self.facts.options.duration_ns);
         let length = self.warm_up + duration;
         let deadline = Instant::now() + length;
-        // A workload with real-time priority could keep this thread from ending it.
+        // On a shared CPU, a workload with real-time priority could keep this thread from ending
+        // it. The workload therefore gets a deadline.
         let deadline_tsc = self.facts.shares_cpu.then(|| self.tsc_in(length));
         self.renew();
         self.workload
@@ -113,7 +114,8 @@ impl EventSource for Cpus {
         Some(format!("the workload ended early: {error}"))
     }
 
-    /// Waits for a vCPU that gets no CPU time, until `PATIENCE` has passed or the user asks again.
+    /// Stops the workload and reports the rest. Waits for a vCPU that gets no CPU time until
+    /// `PATIENCE` has passed or the user asks again.
     fn end(&mut self, reason: FinishReason, session: &mut Session<'_>) -> Result<()> {
         if interrupt::was_asked_again() {
             return Ok(());
@@ -125,7 +127,7 @@ impl EventSource for Cpus {
         {
             std::thread::sleep(Duration::from_millis(1));
         }
-        // A workload that still runs is held, or gets no CPU time.
+        // A workload that still runs is stopped, or gets no CPU time.
         if let Some(tracer) = &self.tracer
             && self.workload.running()
         {
@@ -168,8 +170,8 @@ impl Cpus {
         tsc::now().saturating_add(to_tsc(ns, self.facts.clock.tsc_hz))
     }
 
-    /// Measures for the warm-up time, discards it, and takes the baseline of all counters at its
-    /// end.
+    /// Measures for the warm-up time, and discards the events. Takes the baseline of all counters
+    /// at the end of the warm-up.
     fn warm_up(&mut self, session: &mut Session<'_>) {
         let end = Instant::now() + self.warm_up;
         session.shown().warm_up(self.warm_up);
@@ -190,10 +192,10 @@ impl Cpus {
         };
     }
 
-    /// Drains what came since the last call and keeps only definitions of names.
+    /// Drains the events since the last call, and keeps only the definitions of names.
     fn discard(&mut self, session: &mut Session<'_>) {
         if let Some(tracer) = &mut self.tracer {
-            // An error of the ring shows again at the next drain, whose events are kept.
+            // If the ring has an error, the next drain whose events are kept has this error, too.
             let _ = tracer.drain(&mut |event| {
                 if matches!(event, Event::Source(_)) {
                     session.accept(&event);
@@ -213,13 +215,14 @@ impl Cpus {
         anchor.mono_ns
     }
 
-    /// Drains everything that came since the last call. Returns CLOCK_MONOTONIC in ns.
+    /// Drains all events since the last call. Returns the time of the drain (CLOCK_MONOTONIC, ns).
     ///
     /// The order matters:
-    /// 1. The clock is read first: records of anything that ended before are already in the rings.
-    /// 2. The tallies come next: every gap before the last reading of a tally is then among those
-    ///    drained.
-    /// 3. The losses come last: every loss before the watermark is then counted.
+    /// 1. The clock is read first. Records of everything that ended before this reading are then
+    ///    already in the rings.
+    /// 2. The tallies come next. Every gap before the last reading of a tally is then among the
+    ///    drained gaps.
+    /// 3. The losses come last. Every loss before the watermark is then counted.
     fn drain_rings(&mut self, session: &mut Session<'_>) -> u64 {
         let mono_ns = self.anchor(session);
         let tallies = self.tallies().into_iter();
@@ -275,7 +278,7 @@ impl Cpus {
         }
     }
 
-    /// Losses since the start of the workload.
+    /// Returns the losses since the start of the workload.
     fn losses(&self) -> Vec<Loss> {
         let mut losses = vec![Loss {
             kind: LossKind::MailboxFull,
@@ -287,10 +290,10 @@ impl Cpus {
         losses
     }
 
-    /// Counters since the start of the workload.
+    /// Returns the counters of each CPU since the start of the workload.
     fn tallies(&self) -> Vec<CpuTally> {
         let tallies = self.workload.tallies().into_iter();
-        // A workload that has not read its clock yet has no start.
+        // A workload that has not yet read its clock has no start time.
         tallies
             .filter(|tally| tally.last_tsc > 0)
             .map(|tally| self.with_host_counters(tally))
@@ -306,8 +309,8 @@ impl Cpus {
             return tally;
         };
         let heavy_exits = tracer.heavy_exits(tally.cpu);
-        // Where kvm_exit never fires (PVM), KVM's own count of all exits gives the number of exits
-        // that never left the kernel.
+        // On hosts where kvm_exit never fires (PVM), the number of light exits is KVM's own count
+        // of all exits minus the heavy exits.
         let all_but_heavy = tally.kvm_stat_exits.zip(heavy_exits);
         let all_but_heavy = all_but_heavy.map(|(all, heavy)| all.saturating_sub(heavy));
         CpuTally {

@@ -17,7 +17,7 @@ pub struct ObservedThreads {
     cpus: Vec<Watched>,
 }
 
-/// One CPU that a thread may use, with the counters from the start of the run.
+/// CPU that a thread may use, with the counters at the start of the run.
 struct Watched {
     cpu: u32,
     first_tsc: u64,
@@ -106,7 +106,7 @@ impl RunningWorkload for ObservedThreads {
         Ok(())
     }
 
-    /// No thread of this workload needs a lease.
+    /// Does nothing, because no thread of this workload needs a lease.
     fn renew(&mut self, _until_tsc: u64) {}
 
     fn drain(&mut self, _sink: &mut dyn FnMut(Event)) {}

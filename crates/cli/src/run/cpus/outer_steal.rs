@@ -3,7 +3,7 @@
 
 use vmnoise_tracer::Tracer;
 
-/// Readings of that clock by CPU, in nanoseconds; `None` if unknown.
+/// Readings of the steal clock by CPU, in nanoseconds; `None` if unknown.
 #[derive(Debug)]
 pub struct OuterStealReadings {
     start: Vec<(u32, Option<u64>)>,

@@ -1,7 +1,7 @@
-//! Detection of a stop of this process (Ctrl-Z and `fg`) on kernels that do not report it. The stop
-//! lies between two drains that are far apart, and SIGCONT came in between. SIGCONT alone is no
-//! evidence: other processes may send it to a process that runs. A debugger sends none, so its
-//! stops are not seen.
+//! Detection of a stop of this process (Ctrl-Z and `fg`) in runs without a tracer. A stop lies
+//! between two drains that are far apart, if SIGCONT came between them. SIGCONT alone is no
+//! evidence, because other processes may send it to a running process. A debugger does not send
+//! SIGCONT, so its stops are not seen.
 
 use std::io;
 use std::sync::Arc;
@@ -14,8 +14,8 @@ use vmnoise_events::{Activity, ActivityKind, Event, Source, SourceId};
 /// Only source of a run without a tracer.
 const NOBODY: SourceId = SourceId(0);
 
-/// Least distance of two drains around a stop. A loop that was not stopped drains every 20 ms, and
-/// is seldom later than some ticks. A shorter stop appears as a gap.
+/// Least time between the two drains around a stop. A running loop drains every 20 ms, and is
+/// seldom late by more than a few ticks. A shorter stop appears as a gap.
 const FAR_NS: u64 = 100_000_000;
 /// Time to wait for the signal handler, which may run on another thread after the loop.
 const HANDLER: Duration = Duration::from_millis(20);
@@ -24,10 +24,10 @@ const HANDLER: Duration = Duration::from_millis(20);
 #[derive(Debug)]
 pub struct OwnStop {
     goes_on: Arc<AtomicBool>,
-    /// Whether the signal had come by the last drain, and that drain was near the one before. The
-    /// process may then have been stopped after the drain had read the clock.
+    /// Whether the signal had come by the last drain, although this drain soon followed the drain
+    /// before. The process may then have been stopped after the last drain had read the clock.
     went_on: bool,
-    /// CLOCK_MONOTONIC in nanoseconds.
+    /// Time of the last drain, CLOCK_MONOTONIC in nanoseconds.
     last_drain_ns: Option<u64>,
     is_named: bool,
 }
@@ -83,8 +83,8 @@ impl OwnStop {
 mod tests {
     use super::*;
 
-    /// Returns the stops reported for drains at these instants, each with whether SIGCONT came
-    /// before it.
+    /// Returns the stops that are reported for these drains. Each drain has its time, and says
+    /// whether SIGCONT came before.
     fn reported(drains: &[(u64, bool)]) -> Vec<(u64, u64)> {
         let mut own_stop = OwnStop {
             goes_on: Arc::default(),
@@ -109,7 +109,7 @@ mod tests {
         let near_ns = FAR_NS / 5;
         let drains = [(0, false), (near_ns, true), (2 * near_ns, false)];
         assert_eq!(reported(&drains), []);
-        // A late loop long after the signal was not stopped either.
+        // A loop that is late long after the signal was not stopped either.
         let later = [(3 * near_ns, false), (9 * FAR_NS, false)];
         assert_eq!(reported(&[&drains[..], &later].concat()), []);
     }

@@ -7,8 +7,8 @@ use vmnoise_events::{CpuTally, Event, MeasuringCommand, PostedInterrupts, RunFac
 use vmnoise_host::{Host, PostedCounts};
 use vmnoise_workload::tsc;
 
-/// Readings take at most one part in `SHARE` of a CPU's time. With 128 CPUs the kernel writes a
-/// million characters for each reading of /proc/interrupts.
+/// Divisor of a CPU's time: readings take at most one part in `SHARE`. With 128 CPUs the kernel
+/// writes a million characters for each reading of /proc/interrupts.
 const SHARE: u32 = 1_000;
 
 /// Counters, and the earliest time of the next reading.
@@ -19,8 +19,8 @@ pub struct PostedInterruptCounts {
 }
 
 impl PostedInterruptCounts {
-    /// Returns `None` if no posted interrupt reaches the polling threads, or if something else
-    /// hides the hardware's gaps anyway.
+    /// Creates the counters. Returns `None` if no posted interrupt reaches the polling threads, or
+    /// if the hardware's gaps cannot be recognised anyway.
     pub fn of(facts: &RunFacts, host: &Host) -> Option<PostedInterruptCounts> {
         let is_wanted = facts.workload == MeasuringCommand::Osnoise
             && facts.may_have_posted_interrupts()
@@ -30,8 +30,9 @@ impl PostedInterruptCounts {
         Some(PostedInterruptCounts { counts, next: None })
     }
 
-    /// Appends a reading to the gaps that were just drained: at the beginning, and whenever one of
-    /// these gaps holds no interference. `tallies` are those of this drain.
+    /// Appends a reading to the events of this drain. It reads at the first drain, and at a drain
+    /// with a gap without interference, unless the last reading was too recent. `tallies` are the
+    /// tallies of this drain.
     pub fn look(&mut self, tallies: Vec<CpuTally>, events: &mut Vec<Event>) {
         let is_bare =
             |event: &Event| matches!(event, Event::Gap(gap) if gap.interference == Some(0));
@@ -146,7 +147,7 @@ mod tests {
         let mut events = vec![gap(0)];
         posted.look(vec![tally], &mut events);
         assert_eq!(events.len(), 1, "it is too early");
-        // A host of 128 CPUs may take 4 ms.
+        // On a host with 128 CPUs, a reading may take 4 ms.
         let of_128_cpus = Duration::from_millis(4);
         assert_eq!(pause_after(of_128_cpus), Duration::from_secs(4));
     }

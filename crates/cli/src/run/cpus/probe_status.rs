@@ -123,8 +123,8 @@ pub fn of_interference(counted: bool) -> ProbeStatus {
     )
 }
 
-/// Returns whether the TSC is read natively or by a hypervisor. Each gap and each latency begins
-/// and ends with a reading.
+/// Returns the status of the TSC: read natively, or emulated by a hypervisor. Each gap and each
+/// latency begins and ends with a reading.
 pub fn of_tsc(rdtsc_cycles: u64, tsc_hz: u64) -> ProbeStatus {
     const PROBE: &str = "TSC";
     let rdtsc_ns = rdtsc_cycles.saturating_mul(1_000_000_000) / tsc_hz.max(1);
@@ -145,7 +145,7 @@ pub fn of_tsc(rdtsc_cycles: u64, tsc_hz: u64) -> ProbeStatus {
     )
 }
 
-/// Returns how this host's KVM fires the timers of its guests.
+/// Returns the status of the guests' timers: how this host's KVM fires them.
 pub fn of_guest_timers(advance: LapicTimerAdvance) -> ProbeStatus {
     const PROBE: &str = "timers of guests";
     const REMEDY: &str = "load kvm with lapic_timer_advance=1; before Linux 6.10 with \
@@ -183,7 +183,7 @@ pub fn no_witness(rung_in_use: &str, remedy: &str) -> ProbeStatus {
     )
 }
 
-/// Returns the status if the microVM cannot run.
+/// Returns the status for a machine on which the microVM cannot run.
 pub fn no_microvm(error: &Error) -> ProbeStatus {
     ProbeStatus::limited(
         "microVM",
@@ -193,8 +193,8 @@ pub fn no_microvm(error: &Error) -> ProbeStatus {
     )
 }
 
-/// Returns the latency limit for idle states while periodic tasks ran, in microseconds, or `why`
-/// there was none.
+/// Returns the status of the latency limit for idle states while periodic tasks run. `held_us` is
+/// the limit in microseconds. If there is no limit, `why` is the reason.
 pub fn of_idle(held_us: Option<i32>, why: &str) -> ProbeStatus {
     const PROBE: &str = "idle states";
     match held_us {
@@ -225,7 +225,7 @@ mod tests {
             "{emulated:?}"
         );
         assert!(emulated.limit.contains("2000 ns"), "{emulated:?}");
-        // A TSC that did not move during its calibration is no evidence.
+        // A TSC that did not advance during its calibration proves nothing.
         assert!(!of_tsc(20, 0).best);
     }
 

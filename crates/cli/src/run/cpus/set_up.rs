@@ -32,7 +32,7 @@ pub struct MeasurePlan<'a> {
     pub options: RunOptions,
     /// CPUs for the tool's own threads; `None` means every CPU that is not measured.
     pub housekeeping: Option<Vec<u32>>,
-    /// Time to measure before the result begins.
+    /// Time for which the run measures before the result begins.
     pub warm_up: Duration,
     /// Source of the host's feed about this machine.
     pub feed: FeedFrom,
@@ -52,7 +52,7 @@ pub struct PreparedWorkload {
     pub steal_clock: bool,
     /// Whether its threads read their run delay.
     pub run_delay: bool,
-    /// Statuses of its probes.
+    /// Statuses of the workload's probes.
     pub probe_statuses: Vec<ProbeStatus>,
 }
 
@@ -188,7 +188,7 @@ fn refuse_to_take_all(
 }
 
 /// Loads the probes, or returns the status that says why there are none. Without the right to load
-/// BPF, gaps are measured all the same.
+/// BPF, gaps are still measured.
 fn load_tracer(plan: &MeasurePlan<'_>) -> Result<(Option<Tracer>, Vec<ProbeStatus>)> {
     if !plan.options.trace {
         let probe_status = probe_status::no_witness("none (--no-trace)", "run without --no-trace");
@@ -267,7 +267,8 @@ mod tests {
             let got = refused(MeasuringCommand::Osnoise, &budget, &[0, 1], off);
             assert_eq!(got, is_refused, "{runtime_ns}");
         }
-        // A CPU is left over, the kernel keeps a part of each, or the tasks sleep.
+        // These runs leave CPU time: a CPU is left over, the kernel keeps a part of each CPU, or
+        // the tasks sleep.
         assert!(!refused(
             MeasuringCommand::Osnoise,
             &options,

@@ -1,4 +1,4 @@
-//! Counters at the end of a warm-up, from which the result counts.
+//! Counters at the end of a warm-up. They are subtracted from all later counters.
 
 use vmnoise_events::{CpuTally, Event, Loss, OwnCost};
 

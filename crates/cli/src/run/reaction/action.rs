@@ -7,20 +7,20 @@ use rustix::process::{Pid, Signal};
 /// Action of `--on-threshold` or `--on-end`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Action {
-    /// Save the last lines of the trace to this file; `None` is the command's default file.
+    /// Saves the last lines of the trace to this file; `None` is the command's default file.
     Trace(Option<PathBuf>),
-    /// Send a signal.
+    /// Sends a signal.
     Signal {
         /// Signal to send.
         signal: Signal,
         /// Process that receives it.
         to: SignalReceiver,
     },
-    /// Run this command by `/bin/sh -c`.
+    /// Runs this command with `/bin/sh -c`.
     Shell(String),
-    /// Ask the host for a dump over this port; `None` is the port of the feed.
+    /// Asks the host for a dump over this port; `None` is the port of the feed.
     Dump(Option<PathBuf>),
-    /// Continue the run.
+    /// Continues the run.
     Continue,
 }
 

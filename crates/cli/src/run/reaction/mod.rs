@@ -1,4 +1,4 @@
-//! Carries out actions in order, and never blocks on a command.
+//! Carries out actions in order. The loop of the run never waits for a command.
 
 pub mod action;
 pub mod saving;
@@ -30,12 +30,12 @@ pub enum ReactionOutcome {
     Continue,
 }
 
-/// Resources for actions, which must be opened before the rights are given up.
+/// Resources that actions need. They must be opened before the process gives up its rights.
 #[derive(Debug, Clone, Default)]
 pub struct Helpers {
     /// Helper that runs shell commands, if there are any.
     pub shell: Option<Rc<Shell>>,
-    /// Hosts to ask for a dump, by the named port.
+    /// Hosts to ask for a dump, each with the port that the action names.
     hosts: Vec<(Option<PathBuf>, Rc<AskedHost>)>,
 }
 
@@ -80,7 +80,7 @@ pub struct Reaction {
     saving: Option<Saving>,
     /// Command in progress.
     running: Option<String>,
-    /// Whether the output of commands is kept because the terminal is being drawn on.
+    /// Whether the output of commands is kept in memory, because vmnoise draws on the terminal.
     hears: bool,
     /// Kept output of commands.
     said: Vec<String>,
@@ -100,7 +100,8 @@ impl Reaction {
         }
     }
 
-    /// Makes the reaction keep the output of commands instead of letting it reach the terminal.
+    /// Makes the reaction keep the output of commands in memory instead of sending it to the
+    /// terminal.
     fn hearing(self) -> Reaction {
         Reaction {
             hears: true,
@@ -162,7 +163,7 @@ impl Reaction {
         }
     }
 
-    /// Prints these words, or keeps them if the terminal is being drawn on.
+    /// Prints a message, or keeps it in memory while vmnoise draws on the terminal.
     fn note(&mut self, words: String) {
         match self.hears {
             true => self.said.push(words),
@@ -170,7 +171,8 @@ impl Reaction {
         }
     }
 
-    /// Carries out the actions; returns `None` early if the disk is slow to take a trace.
+    /// Carries out the actions. Returns `None` before the end if the disk is slow and a trace is
+    /// not yet saved.
     fn until_slow(&mut self, trace: &RecentTrace) -> Result<Option<ReactionOutcome>> {
         loop {
             let outcome = self.advance(trace)?;
@@ -195,8 +197,8 @@ impl Reaction {
     }
 }
 
-/// Actions of `--on-threshold`. With a `continue` they are carried out during the run, otherwise
-/// after it.
+/// Actions of `--on-threshold`. If they contain `continue`, they are carried out during the run,
+/// otherwise after the run.
 #[derive(Debug)]
 pub struct OnThreshold {
     actions: Vec<Action>,
@@ -221,9 +223,10 @@ impl OnThreshold {
         }
     }
 
-    /// Returns whether the run is to stop. `hit` says whether a limit was hit since the last call.
-    /// A hit while the actions of an earlier hit are in progress starts no actions. `drawn_on` says
-    /// that the terminal is being drawn on, so commands may not write there.
+    /// Continues the actions, and returns whether the run must stop. `hit` says whether a limit was
+    /// hit since the last call. A hit while the actions of an earlier hit are in progress starts no
+    /// actions. `drawn_on` says whether vmnoise draws on the terminal; if so, commands must not
+    /// write there.
     pub fn stops(&mut self, hit: bool, trace: &RecentTrace, drawn_on: bool) -> bool {
         if self.under_way.is_none() {
             if !hit || !self.actions.contains(&Action::Continue) {
@@ -258,16 +261,17 @@ impl OnThreshold {
         Reaction::new(self.actions.clone(), self.trace_file, self.helpers.clone())
     }
 
-    /// Returns the output of commands since the last call that could not use the terminal.
+    /// Returns the output, since the last call, of commands that could not use the terminal.
     pub fn take_said(&mut self) -> Vec<String> {
         std::mem::take(&mut self.said)
     }
 
-    /// Carries out the remaining actions after the run has ended, `by_limit` or not. A trace that
-    /// waits for a slow disk is left to [`end`](Self::end), so that the result is shown first.
+    /// Carries out the remaining actions after the end of the run. `by_limit` says whether a limit
+    /// stopped the run. A trace that waits for a slow disk is left to [`end`](Self::end), so that
+    /// the result is shown first.
     ///
     /// # Errors
-    /// The action that failed, now or earlier.
+    /// The error of the action that failed, now or earlier.
     pub fn act(&mut self, by_limit: bool, trace: &RecentTrace) -> Result<()> {
         if let Some(error) = self.failure.take() {
             self.under_way = None;
@@ -288,8 +292,8 @@ impl OnThreshold {
         Ok(())
     }
 
-    /// Waits for the actions in progress. After Ctrl-C (`in_a_hurry`), it waits only for a trace
-    /// that is being written.
+    /// Waits for the actions in progress. After Ctrl-C (`in_a_hurry`), waits only for a trace that
+    /// is being written.
     ///
     /// # Errors
     /// As [`act`](Self::act).

@@ -16,17 +16,18 @@ use crate::stdout;
 
 /// Interval between checks whether the file is complete.
 const LOOK: Duration = Duration::from_millis(5);
-/// Time to wait after Ctrl-C before giving up, and time without Ctrl-C before a message.
+/// Time from Ctrl-C until the trace is given up. Without Ctrl-C, time until a message is printed.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// Longest saving time of a healthy disk; a slower one must not delay the result.
+/// Longest saving time of a healthy disk. A slower disk must not delay the result.
 const SLOW: Duration = Duration::from_secs(1);
 
-/// A trace was given up because its disk hangs. Touching the file again could hang too.
+/// Error of a trace that was given up because its disk hangs. Another access to the file could
+/// hang, too.
 #[derive(Debug, thiserror::Error)]
 #[error("the trace is not in {0}: the disk had not written it 5 s after Ctrl-C")]
 pub struct GivenUp(String);
 
-/// One trace being saved. The text waiting for the disk is bounded by the size of [`RecentTrace`].
+/// Trace that is being saved. The size of [`RecentTrace`] limits the text that waits for the disk.
 #[derive(Debug)]
 pub struct Saving {
     /// Thread with the rights of its creator, since the folder may belong to another user.
@@ -38,10 +39,12 @@ pub struct Saving {
 }
 
 impl Saving {
-    /// Begins; `ours` as in [`crate::run::files::claim_trace`].
+    /// Begins to save a trace. `ours` is the default name, as in
+    /// [`crate::run::files::claim_trace`].
     ///
     /// # Errors
-    /// If the kernel refuses a thread, or, as rtla, if stdout cannot be written.
+    /// If the kernel refuses a thread. If vmnoise was called as rtla: also if stdout cannot be
+    /// written.
     pub fn begin(trace: &RecentTrace, path: &Path, ours: &str) -> Result<Saving> {
         if called_as::is_rtla() {
             let line = format!("  Saving trace to {}\n", say::name_of(path));

@@ -1,7 +1,7 @@
 //! Shell commands during the measurement, with the rights of the user who started vmnoise. A helper
-//! runs them; it starts before this process gives up its rights. The output of commands goes to
-//! stderr, since stdout holds only the result. It is kept in memory while the terminal is being
-//! drawn on.
+//! process runs the commands. The helper starts before this process gives up its rights. The output
+//! of commands goes to stderr, since stdout holds only the result. While vmnoise draws on the
+//! terminal, the output is kept in memory.
 
 use std::cell::{Cell, RefCell};
 use std::fs::File;
@@ -21,9 +21,9 @@ use rustix::thread::{sched_getaffinity, sched_setaffinity};
 const KEPT: usize = 4096;
 
 /// Script of the helper. It reads the number of a command from stdin, runs the command, and writes
-/// the exit status back to the same socket. It ends when no process holds the other end. Its
-/// commands are fixed at its start: an attacker who takes over the asking process can run those and
-/// no others. Signals of the terminal reach the commands, not the helper.
+/// the exit status back to the same socket. It ends when no process holds the other end of the
+/// socket. The commands are fixed at the helper's start, so an attacker who takes over vmnoise can
+/// run only these commands. Signals of the terminal end the commands, but not the helper.
 const SCRIPT: &str = r#"
 trap '' HUP INT TERM QUIT
 while read -r number words; do
@@ -89,8 +89,8 @@ impl Shell {
         Ok(sched_setaffinity(Some(self.helper), &cpus)?)
     }
 
-    /// Starts one of the commands after the earlier ones have ended. `kept` says whether its output
-    /// is kept.
+    /// Asks the helper to start one of the commands, after the earlier commands have ended. `kept`
+    /// says whether the command's output is kept in memory.
     ///
     /// # Errors
     /// If the helper is gone.
@@ -142,8 +142,8 @@ impl Shell {
             .last()
             .and_then(|code| code.parse().ok())
             .context("the shell that runs commands sends no exit status")?;
-        // As in wait(2), except for signals: the shell reports a signal as 128 plus its number,
-        // like a command that exits with such a status.
+        // The status has the form of wait(2). The shell reports a signal as 128 plus its number, so
+        // this looks like a command that exited with such a status.
         Ok(Some(ExitStatus::from_raw(code << 8)))
     }
 

@@ -10,14 +10,14 @@ use vmnoise_recording::{WriteError, Writer};
 use crate::say;
 use crate::write_behind::{Room, Unwritten, WriteBehind};
 
-/// Memory for data that wait for a slow disk: eight seconds of 100,000 activities each, and as much
-/// again for names, which are never left out.
+/// Memory for data that wait for a slow disk. `most` is enough for eight seconds with 100,000
+/// activities each. `all` has as much again for names, which are never left out.
 const ROOM: Room = Room {
     most: 64 << 20,
     all: 128 << 20,
 };
 
-/// Begins a recording with its facts. A thread of its own writes it.
+/// Begins a recording with the facts of the run. A separate thread writes the recording.
 ///
 /// # Errors
 /// If the thread cannot be started, or the facts cannot be encoded.
@@ -26,8 +26,8 @@ pub fn begin(file: File, facts: &RunFacts) -> Result<Writer<WriteBehind>, WriteE
 }
 
 /// Recorder of events, if a recording was asked for. If the recording cannot be written any more
-/// (disk full), the recorder gives it up and reports this at the end; the measurement goes on.
-/// Events that a slow disk cannot take are left out and counted in the recording.
+/// (disk full), the recorder gives it up and returns the error at the end. The measurement
+/// continues. Events that a slow disk cannot take are left out and counted in the recording.
 #[derive(Debug)]
 pub struct Recorder {
     writer: Option<Writer<WriteBehind>>,
@@ -36,7 +36,7 @@ pub struct Recorder {
     /// Number of events left out so far.
     unrecorded: u64,
     error: Option<anyhow::Error>,
-    /// Message for the user that was not yet taken.
+    /// Message for the user that [`Recorder::take_news`] has not yet returned.
     news: Option<String>,
 }
 
@@ -46,8 +46,8 @@ pub struct Recorder {
 struct Behind {
     /// Last report of each kind of loss.
     losses: [Option<Loss>; LossKind::ALL.len()],
-    /// Last report of each counter before the last drain. A vCPU that has ended sends no more
-    /// reports.
+    /// Last report of each counter before the last drain. They are kept because a vCPU that has
+    /// ended sends no more reports.
     last_words: BTreeMap<(Counter, u32), Event>,
     /// Clocks, counters and the end of the run, from the last drain.
     counters: Vec<Event>,
@@ -92,8 +92,8 @@ impl Recorder {
         let Some(writer) = &self.writer else {
             return;
         };
-        // A drain is left out as a whole or not at all: a gap without its activities would be
-        // attributed to other culprits.
+        // A drain is left out as a whole or not at all, because a gap without its activities would
+        // be attributed to other culprits.
         let begins_drain = matches!(event, Event::Anchor(_));
         if begins_drain && writer.get_ref().is_lost() {
             let error = anyhow!(
@@ -129,7 +129,7 @@ impl Recorder {
         }
     }
 
-    /// Returns the message about an error since the last call, if any.
+    /// Returns the message for the user since the last call, if any.
     pub fn take_news(&mut self) -> Option<String> {
         self.news.take()
     }
@@ -182,8 +182,8 @@ impl Recorder {
 }
 
 impl Behind {
-    /// Returns whether no information is lost by leaving this event out: a later event repeats it,
-    /// or it is stored here.
+    /// Stores this event if it is a report that the recording gets later. Returns whether the event
+    /// is stored.
     fn keep(&mut self, event: &Event) -> bool {
         match event {
             Event::Loss(loss) => self.losses[loss.kind as usize] = Some(*loss),
@@ -218,7 +218,7 @@ fn counter(event: &Event) -> Option<(Counter, u32)> {
     }
 }
 
-/// Returns whether later events may need this one.
+/// Returns whether this event defines a source, a vCPU or a clock, which later events may need.
 fn is_name(event: &Event) -> bool {
     matches!(
         event,
@@ -227,7 +227,7 @@ fn is_name(event: &Event) -> bool {
 }
 
 impl FinishedRecording {
-    /// Waits until the disk has everything; returns the error, if any.
+    /// Waits until the disk has taken the whole recording. Returns the error, if any.
     pub fn wait(self) -> Option<anyhow::Error> {
         let ended = self.file.map(|file| {
             file.end(|bytes| {

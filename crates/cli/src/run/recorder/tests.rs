@@ -11,7 +11,7 @@ use super::*;
 use crate::fixtures;
 use crate::write_behind::tests::Hanging;
 
-/// Returns a room in which only the data that may be left out are bounded.
+/// Returns limits that bound only the data that may be left out.
 fn room(most: usize) -> Room {
     let all = usize::MAX;
     Room { most, all }
@@ -105,7 +105,7 @@ fn a_disk_that_hangs_costs_events_that_the_recording_counts() {
     for number in 0..100 {
         report(drain(number), &mut recorder);
     }
-    // It is reported only once.
+    // The loss is reported only once.
     report(vec![lost_in_the_ring.clone()], &mut recorder);
     drop(held);
     while !recorder.writer.as_ref().unwrap().get_ref().keeps_up() {

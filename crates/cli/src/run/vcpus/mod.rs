@@ -19,14 +19,14 @@ use super::session::Session;
 use crate::feed::sender::{Feeds, Second};
 use vmnoise_rights::AttachedWork;
 
-/// Attached programs, and the VMs that they watch.
+/// Attached BPF programs, and the VMs that they watch.
 pub struct ExitProbes {
     host: Host,
     facts: RunFacts,
     tracer: ExitTracer,
     /// Sockets of the guests' feeds, and the detail of the feeds.
     feed_options: (Vec<FeedAddress>, FeedDetail),
-    /// VMs as of the last look.
+    /// VMs that the last search found.
     vms: Vec<VmProcess>,
     finder: Option<VmFinder>,
     /// Clocks of the guests, if the recording or a feed needs them.
@@ -35,9 +35,9 @@ pub struct ExitProbes {
     /// Clock reading of the last drain.
     drained: Anchor,
     loss_news: LossNews,
-    /// Sum of all kinds of losses, as of the last drain.
+    /// Number of losses of all kinds up to the last drain.
     lost: u64,
-    /// Whether the one VM that was asked for has ended.
+    /// Whether the VM that the user asked for has ended.
     is_gone: bool,
 }
 
@@ -92,7 +92,7 @@ impl EventSource for ExitProbes {
     }
 
     fn end(&mut self, reason: FinishReason, session: &mut Session<'_>) -> Result<()> {
-        // Counters read after this are final.
+        // Counters that are read after this call are final.
         self.tracer.detach().context("stopping to count")?;
         self.hear_of_newcomers(session)?;
         self.drain_ring(session)?;
@@ -111,9 +111,9 @@ impl EventSource for ExitProbes {
 }
 
 impl ExitProbes {
-    /// Takes over attached programs that know the present VMs: `vms`, found by `search`. `feeds`
-    /// are the sockets of the guests' feeds, with this `detail`. Call it with the rights to find
-    /// VMs.
+    /// Takes over attached BPF programs that already know the present VMs, `vms`, which `search`
+    /// found. `feeds` are the sockets of the guests' feeds, and `detail` is their detail. The
+    /// caller needs the rights to find VMs.
     ///
     /// # Errors
     /// If a thread cannot be started.
@@ -130,7 +130,8 @@ impl ExitProbes {
         let processes: Vec<u32> = vms.iter().map(|vm| vm.pid).collect();
         let mut known = KnownVms::new(search);
         known.look_at(&processes);
-        // Before the ring fills, and before the right to look is given up.
+        // The clocks are read before the ring fills, and before the process gives up the right to
+        // read them.
         let clocks = with_clocks.then(|| ClockLook::at(&known));
         let finder = VmFinder::start(known, with_clocks, processes);
         let finder = finder.context("starting the thread that looks for VMs")?;
@@ -150,7 +151,7 @@ impl ExitProbes {
         })
     }
 
-    /// Returns the one VM that was asked for.
+    /// Returns the VM that the user asked for, if any.
     fn wanted(&self) -> Option<&str> {
         self.facts.options.exits.as_ref()?.vm.as_deref()
     }
@@ -163,7 +164,7 @@ impl ExitProbes {
         }
     }
 
-    /// Takes over the result of a look.
+    /// Takes over the result of a search for VMs.
     fn take_found(&mut self, session: &mut Session<'_>, found: FoundVms) -> Result<()> {
         self.tracer.learn(&found.looked_at, found.named);
         let forgotten = self.tracer.forget_gone(&found.vms);
@@ -172,7 +173,7 @@ impl ExitProbes {
         self.take_clocks(session, found.clocks)
     }
 
-    /// Reports the guests' clocks, which a join of this recording with a guest's needs.
+    /// Reports the guests' clocks. A join of this recording with a guest's recording needs them.
     fn take_clocks(&mut self, session: &mut Session<'_>, clocks: Option<ClockLook>) -> Result<()> {
         if let Some(look) = &clocks {
             self.tracer
@@ -199,7 +200,7 @@ impl ExitProbes {
             .try_for_each(|found| self.take_found(session, found))
     }
 
-    /// Asks the finder about new vCPUs, and takes over its results since the last call.
+    /// Asks the finder about new vCPUs, and takes over the finder's results since the last call.
     fn hear_of_newcomers(&mut self, session: &mut Session<'_>) -> Result<()> {
         let newcomers = self.tracer.newcomers().context("counting the vCPUs")?;
         let Some(finder) = &self.finder else {
@@ -214,8 +215,8 @@ impl ExitProbes {
             .try_for_each(|found| self.take_found(session, found))
     }
 
-    /// Drains the ring. The clock is read first: records of anything that ended before are already
-    /// in the ring, and earlier losses are counted.
+    /// Drains the ring. The clock is read first. Records of everything that ended before this
+    /// reading are then already in the ring, and earlier losses are counted.
     fn drain_ring(&mut self, session: &mut Session<'_>) -> Result<()> {
         self.drained = anchor(session);
         self.tracer
@@ -230,8 +231,8 @@ impl ExitProbes {
         Ok(())
     }
 
-    /// Hands over the present counters and, after the last count, the end of the run. Then sends
-    /// the guests their counters.
+    /// Hands over the present counters, and then `finish` if this is the last count. At the end,
+    /// sends the guests their counters.
     fn count(&mut self, session: &mut Session<'_>, finish: Option<Finish>) -> Result<()> {
         let counted = self.tracer.read().context("reading the counts")?;
         for (vcpu, totals) in &counted {
@@ -257,14 +258,14 @@ impl ExitProbes {
     }
 }
 
-/// Records a reading of the clocks.
+/// Reads the clocks, and records the reading.
 fn anchor(session: &mut Session<'_>) -> Anchor {
     let anchor = tsc::anchor();
     session.accept(&Event::Anchor(anchor));
     anchor
 }
 
-/// Returns a time before which every event had been submitted when the clock was read.
+/// Returns the time up to which all events had been submitted when the clock was read.
 fn settled_ns(anchor: &Anchor) -> u64 {
     anchor.mono_ns.saturating_sub(SUBMIT_SLACK_NS)
 }

@@ -8,14 +8,15 @@ use vmnoise_tracer::{ExitTracer, VmSearch};
 /// Name of the probe that `vmnoise exits` needs.
 const EXITS_OF_ALL: &str = "exits of every VM";
 
-/// Returns how the clocks of guests are read, and how well their changes are dated. Without these
-/// clocks a recording cannot be joined to a guest's.
+/// Returns the status of the guests' clocks: how they are read, and how exactly their changes are
+/// dated. Without these clocks, a recording cannot be joined with a guest's recording.
 pub fn of_clocks(tracer: &ExitTracer, search: &VmSearch) -> ProbeStatus {
     let debugfs = (!search.walks()).then(|| Host::here().kvm_debugfs());
     clocks(debugfs, tracer.dates_clocks())
 }
 
-/// Returns that status; debugfs is read only if BPF cannot walk over files.
+/// Returns the status of the guests' clocks. `debugfs` is `None` if a BPF iterator over files finds
+/// the clocks.
 fn clocks(debugfs: Option<KvmDebugfs>, dated: bool) -> ProbeStatus {
     const PROBE: &str = "clocks of the guests";
     let unknown = |remedy| {
@@ -42,7 +43,7 @@ fn clocks(debugfs: Option<KvmDebugfs>, dated: bool) -> ProbeStatus {
     }
 }
 
-/// Returns the statuses that a trial of the programs of `vmnoise exits` showed.
+/// Returns the statuses of the BPF programs of `vmnoise exits` after they were loaded on trial.
 pub fn of_exit_tracer(tracer: &ExitTracer, search: &VmSearch) -> Vec<ProbeStatus> {
     let counted = ProbeStatus {
         probe: EXITS_OF_ALL.into(),
@@ -58,7 +59,7 @@ pub fn of_exit_tracer(tracer: &ExitTracer, search: &VmSearch) -> Vec<ProbeStatus
     ]
 }
 
-/// Returns the status if `vmnoise exits` cannot run here.
+/// Returns the status for a machine on which `vmnoise exits` cannot run.
 pub fn no_exits(why: &str, remedy: &str) -> ProbeStatus {
     let limit = format!("{why}: `vmnoise exits` cannot run here");
     ProbeStatus::limited(EXITS_OF_ALL, "none", &limit, remedy)

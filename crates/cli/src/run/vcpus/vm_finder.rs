@@ -1,5 +1,5 @@
-//! Finds the VMs of this host and the clocks of their guests on a thread of its own: the kernel,
-//! /proc and debugfs may be slow, and the loop that drains the ring must not wait.
+//! Thread that finds the VMs of this host and the clocks of their guests. The kernel, /proc and
+//! debugfs may be slow, and the loop that drains the ring must not wait for them.
 
 use std::io;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
@@ -12,7 +12,7 @@ use vmnoise_rights::{AttachedWork, threads};
 
 /// Time between two checks whether the known VMs still exist.
 const PERIOD: Duration = Duration::from_secs(1);
-/// Time that the end of a run waits for the last names.
+/// Longest time for which the end of a run waits for the last names.
 const LAST_LOOK: Duration = Duration::from_secs(2);
 
 /// Thread that finds VMs, and its channels. Only [`VmFinder::finish`] waits for the thread.
@@ -22,24 +22,24 @@ pub struct VmFinder {
     found: Receiver<FoundVms>,
 }
 
-/// Result of a look.
+/// Result of one search.
 #[derive(Debug)]
 pub struct FoundVms {
-    /// Processes of new vCPUs that were looked at.
+    /// Processes of new vCPUs that were searched.
     pub looked_at: Vec<u32>,
     /// VMs of these processes that were still alive.
     pub named: Vec<VmProcess>,
     /// All VMs that exist now.
     pub vms: Vec<VmProcess>,
-    /// Clocks of their guests, if asked for. They are read last, so the VM of every vCPU in it
-    /// already has a name.
+    /// Clocks of the guests, if they are needed. They are read last, so that the VM of every vCPU
+    /// in them already has a name.
     pub clocks: Option<ClockLook>,
 }
 
 impl VmFinder {
-    /// Starts the finder with the known VMs. Its first look is at `processes`, and also at the
-    /// guests' clocks if `with_clocks`. Its thread has the rights for this; the caller may give
-    /// them up.
+    /// Starts the finder with the known VMs. The first search covers `processes`. With
+    /// `with_clocks`, each search also reads the guests' clocks. The thread keeps the rights for
+    /// this, so the caller may give them up.
     ///
     /// # Errors
     /// If a thread cannot be started.
@@ -56,7 +56,7 @@ impl VmFinder {
         Ok(finder)
     }
 
-    /// Asks for a look at these processes, which run vCPUs.
+    /// Asks for a search in these processes, which run vCPUs.
     pub fn look_at(&self, processes: Vec<u32>) {
         // If the thread is gone, the VMs keep their process ids as names.
         let _ = self.newcomers.send(processes);
@@ -67,7 +67,7 @@ impl VmFinder {
         self.found.try_iter()
     }
 
-    /// Returns the outstanding results with a last look, and whether they are complete.
+    /// Asks for a last search. Returns the outstanding results, and whether they are complete.
     pub fn finish(self) -> (Vec<FoundVms>, bool) {
         drop(self.newcomers);
         let end = Instant::now() + LAST_LOOK;
@@ -98,7 +98,7 @@ impl Looker {
     }
 }
 
-/// Answers until the channel closes on either side.
+/// Answers requests until one of the channels closes.
 fn find(mut looker: Looker, newcomers: &Receiver<Vec<u32>>, report: &Sender<FoundVms>) {
     let mut next = Instant::now() + PERIOD;
     loop {
@@ -106,7 +106,7 @@ fn find(mut looker: Looker, newcomers: &Receiver<Vec<u32>>, report: &Sender<Foun
         let asked = newcomers.recv_timeout(left);
         let is_last = asked == Err(RecvTimeoutError::Disconnected);
         let mut looked_at = asked.unwrap_or_default();
-        // All pending requests in one look, so that frequent requests do not queue up.
+        // One search covers all pending requests, so that frequent requests do not queue up.
         looked_at.extend(newcomers.try_iter().flatten());
         if Instant::now() >= next {
             looker.known.forget_gone();

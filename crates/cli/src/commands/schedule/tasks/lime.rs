@@ -1,4 +1,4 @@
-//! Models that LiME extracted (<https://github.com/LiME-org/lime-rtw>). Each task has a file
+//! Reads models that LiME extracted (<https://github.com/LiME-org/lime-rtw>). Each task has a file
 //! `PID-VERSION.models.json`, and a file `PID-VERSION.infos.json` with its name and scheduling
 //! policy. `sysinfo.json` describes the machine. Times are in nanoseconds.
 
@@ -207,7 +207,7 @@ impl Found {
     }
 }
 
-/// Returns the least time between two jobs; `None` if they may come at once.
+/// Returns the least time between two jobs; `None` if two jobs may come at the same time.
 fn least_apart_ns(models: &[Arrivals]) -> Option<u64> {
     let of_model = |model: &Arrivals| match model {
         Arrivals::Periodic { period, max_jitter } => Some(period.saturating_sub(*max_jitter)),
@@ -219,8 +219,8 @@ fn least_apart_ns(models: &[Arrivals]) -> Option<u64> {
     apart.min().filter(|ns| *ns > 0)
 }
 
-/// Returns the tightest model, and its mean time between jobs in the long run; `None` if no model
-/// has both.
+/// Returns the tightest model that bounds the rate of jobs, and its mean time between jobs in the
+/// long run. Returns `None` if no model bounds the rate.
 fn arrivals(models: &[Arrivals]) -> Option<(Rc<dyn ArrivalBound>, u64)> {
     let curve = models.iter().find_map(|it| match it {
         // A curve that ends in a burst does not bound later jobs.
@@ -230,7 +230,7 @@ fn arrivals(models: &[Arrivals]) -> Option<(Rc<dyn ArrivalBound>, u64)> {
         _ => None,
     });
     if let Some(dmins) = curve {
-        // Each entry bounds n + 1 jobs; beyond its end, the curve repeats its best entry.
+        // Entry n bounds n + 1 jobs. Beyond its end, the curve repeats its best entry.
         let apart = (1..).zip(dmins).map(|(n, distance_ns)| distance_ns / n);
         let period_ns = apart.max().unwrap_or(0).max(1);
         let dmins = dmins.iter().map(|it| Duration::from((*it).min(MOST_NS)));

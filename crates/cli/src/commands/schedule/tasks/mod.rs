@@ -1,4 +1,4 @@
-//! Files with sets of tasks: vmnoise's own format, and models of LiME.
+//! Reads files with sets of tasks: vmnoise's own format, and models of LiME.
 
 mod lime;
 mod own;
@@ -19,7 +19,7 @@ pub(super) struct Described {
     pub set: TaskSet,
     /// Release of the kernel under which the tasks were observed, if they were observed.
     pub observed_under: Option<String>,
-    /// Tasks that may run only on these CPUs.
+    /// Tasks that may run only on some CPUs: name, and CPUs.
     pub bound_to: Vec<(String, Vec<u32>)>,
     /// Assumptions about the tasks.
     pub notes: Vec<String>,
@@ -29,7 +29,7 @@ pub(super) struct Described {
 const MOST_BYTES: u64 = 1 << 20;
 /// Largest jitter, in periods. A larger jitter would be an endless burst.
 const MOST_PERIODS_LATE: u64 = 1_000;
-/// Most tasks on a CPU, because each is compared with all others.
+/// Largest number of tasks on a CPU, because each task is compared with all others.
 const MOST_TASKS: usize = 64;
 
 /// Reads a file of tasks, one model of LiME, or a folder of them.
@@ -52,7 +52,7 @@ pub(super) fn read(path: &Path) -> Result<Described> {
         ))
         .into());
     }
-    // The sum is rounded, so tasks that need exactly one CPU must pass.
+    // The sum may be rounded up, and tasks that need exactly one CPU must pass.
     match utilisation > 1.0 + 1e-9 {
         true => Err(named(format!(
             "the tasks need {utilisation:.3} CPUs, and share one: remove a task, or use longer periods"

@@ -1,4 +1,4 @@
-//! A set of tasks in TOML.
+//! Parses a set of tasks in TOML.
 
 use std::rc::Rc;
 

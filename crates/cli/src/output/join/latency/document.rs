@@ -12,8 +12,8 @@ use crate::output::join::document::HostNotes;
 use crate::output::json::Head;
 use crate::output::timerlat::document::LatencyEnding;
 
-/// Document of a join of latencies. The head, the figures of the CPUs and the end are the guest's,
-/// as in `vmnoise.latency/1`.
+/// Document of a join of latencies. As in `vmnoise.latency/1`, the head, the figures of the CPUs
+/// and the last members describe the guest's run.
 #[derive(Debug, Serialize)]
 pub struct JoinedLatencyDocument<'a> {
     #[serde(flatten)]
@@ -37,7 +37,7 @@ struct Cpu<'a> {
     contexts: &'a [ContextSides],
 }
 
-/// Culprit, with wake-ups in place of gaps.
+/// Culprit of late wake-ups: it has the member `wakeups` in place of `gaps`.
 #[derive(Debug, Serialize)]
 struct OfWakeups<'a> {
     side: VmSide,

@@ -1,4 +1,4 @@
-//! Latencies of a guest's tasks, joined with its host's recording.
+//! Latencies of a guest's tasks, joined with the recording of its host.
 
 pub mod document;
 mod sides;
@@ -10,7 +10,7 @@ use super::{JoinResult, called, caveats, culprits, pairs, part_of};
 use crate::output::timerlat::budget;
 use crate::units::human;
 
-/// Renders the whole result; ends with a newline.
+/// Renders the whole result; the text ends with a newline.
 pub fn render(joined: &JoinResult<'_>, latencies: &JoinedLatencies) -> String {
     let run = joined.run;
     let mut out = joined.headline("A guest's wake-ups, and what its host did in them");
@@ -31,7 +31,7 @@ pub fn render(joined: &JoinResult<'_>, latencies: &JoinedLatencies) -> String {
     out + &caveats::render(joined)
 }
 
-/// Returns how many wake-ups the host's recording covers.
+/// Renders how many wake-ups the host's recording covers.
 fn coverage(joined: &LatencyTotals, above_ns: u64) -> String {
     let coverage = format!(
         " wake-ups that the host recorded: {}\n of these with an exit in their latency: {}; of {} and more: {}\n \

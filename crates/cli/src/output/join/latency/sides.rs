@@ -7,10 +7,10 @@ use vmnoise_explain::{
 
 use crate::output::table;
 
-/// Names of the contexts, in order.
+/// Names of the three contexts of a wake-up, in order.
 const NAMES: [&str; 3] = ["IRQ", "Thread", "Ret user"];
 
-/// Renders the figures of the latencies.
+/// Renders a table of the latency figures of each context.
 pub fn figures(cpu: &CpuWakeups) -> String {
     let contexts = NAMES.into_iter().zip([cpu.irq, cpu.thread, cpu.user]);
     let rows = contexts.map(|(until, figures)| LatencyRow {
@@ -23,10 +23,10 @@ pub fn figures(cpu: &CpuWakeups) -> String {
     })
 }
 
-/// Renders the time of guest and host in all latencies, and the shares of the host.
+/// Renders a table of all latencies: the guest's time, the host's time, and the host's shares.
 pub fn render(cpu: &CpuSides) -> String {
     let rows: Vec<_> = NAMES.into_iter().zip(&cpu.contexts).collect();
-    // No wake-up is late because the guest sleeps of its own accord.
+    // A guest sleeps (`halted`) only at its own request, so this share delays no wake-up.
     let of_host = EXIT_COLUMNS.into_iter();
     let of_host = of_host.filter(|(_, shares)| !shares.contains(&Share::Halted));
     table::of(&rows, |it| {

@@ -1,4 +1,5 @@
-//! Latest wake-ups as trees by phase, with the culprits of both sides; the parts add up.
+//! Wake-ups with the longest latencies, as trees by phase with the culprits of guest and host. The
+//! parts of each tree add up to the latency.
 
 use vmnoise_explain::JoinTree;
 

@@ -1,4 +1,4 @@
-//! Joined run for the tests: the exit of the thesis' Figure 25 in a gap of its guest.
+//! Joined run for the tests: the exit of Figure 25 of the thesis, in a gap of its guest.
 
 use vmnoise_events::{Anchor, CpuTally, Event, Finish, FinishReason, Gap, ProbeStatus, Share};
 use vmnoise_explain::{
@@ -12,7 +12,7 @@ use crate::fixtures;
 
 const GAP_NS: u64 = 64_500;
 
-/// Returns the summary of one CPU that was polled for a second and observed one gap.
+/// Returns the summary of one CPU that polled for a second and had one gap.
 pub(super) fn summary(facts: &RunFacts) -> Summary {
     let mut explainer = Explainer::new(facts);
     let anchor = |at| {

@@ -153,7 +153,7 @@ fn what_is_not_known_is_said() {
         let found = text.lines().filter(|found| *found == line);
         assert_eq!(found.count(), 1, "{line}\n{text}");
     }
-    // The page prints these lines, and has its own table of the pairs.
+    // The HTML page prints these lines, but draws its own table of the pairs.
     let limits = caveats::render(&joined);
     for line in [" CPU 1 is joined because ", " CPU 2 is not joined, "] {
         assert!(limits.contains(line), "{line}\n{limits}");
@@ -183,7 +183,7 @@ fn a_crowd_is_put_together_and_still_adds_up() {
         .lines()
         .filter(|line| line.contains("|-") && line.contains(" exit "));
     assert_eq!(exits.count(), 12);
-    // Sum 100 + ... + 187 of the 88 shortest exits.
+    // The 88 shortest exits last 100 + 101 + ... + 187 = 12,628 ns.
     assert!(
         text.contains("   |-     12.628  in 88 shorter exits\n"),
         "{text}"
