@@ -13,7 +13,6 @@
 //!    Each thread of [`threads`] begins with only the capabilities that its work needs.
 //! 4. The programs are attached. [`keep`] leaves the capabilities of `table` to the first thread,
 //!    and the calls of `calls` to all existing threads. Later threads inherit these rights at most.
-//!    and all existing threads the calls of `calls`. Later threads have no more than that.
 #![forbid(unsafe_code)]
 
 pub mod account;
