@@ -311,7 +311,7 @@ fn too_short_preflight(command: &CommandCoverage, question: Question) -> Option<
     let preflight = command.short_preflight.filter(|_| is_of_longest)?;
     Some(Hidden::ShortPreflight {
         polled_ns: preflight.polled_ns,
-        run_ns: preflight.run_ns,
+        needed_ns: preflight.needed_ns,
     })
 }
 

@@ -239,12 +239,12 @@ pub enum Hidden {
         /// ran; `None` if nothing was measured.
         ns: Option<u64>,
     },
-    /// Longest time that a hypervisor took without a break. The preflight was shorter than the run.
+    /// Longest time that a hypervisor took without a break. The preflight was too short to bound it.
     ShortPreflight {
         /// Time for which each CPU was polled for gaps, in nanoseconds.
         polled_ns: u64,
-        /// Length of the run, in nanoseconds.
-        run_ns: u64,
+        /// Time that would have been long enough, in nanoseconds.
+        needed_ns: u64,
     },
     /// Time that the firmware of a bare-metal machine takes in system management interrupts (SMIs).
     Firmware,

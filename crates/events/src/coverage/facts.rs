@@ -169,7 +169,8 @@ pub struct CommandCoverage {
     pub doubt_ns: u64,
     /// Time that a hypervisor took from the threads in addition to steal time.
     pub beyond_steal: HypervisorTime,
-    /// Preflight that was shorter than the run; `None` if it was long enough, or if there was none.
+    /// Preflight that is too short for a bound of the longest piece; `None` if it was long enough, or
+    /// if there was none.
     pub short_preflight: Option<ShortPreflight>,
 }
 
@@ -190,6 +191,6 @@ pub enum HypervisorTime {
 pub struct ShortPreflight {
     /// Time for which each CPU was polled for gaps, in nanoseconds.
     pub polled_ns: u64,
-    /// Length of the run, in nanoseconds.
-    pub run_ns: u64,
+    /// Time that would have been long enough, in nanoseconds.
+    pub needed_ns: u64,
 }

@@ -348,11 +348,14 @@ fn of_a_command_all_that_was_missed_is_said() {
 #[test]
 fn a_short_preflight_hides_only_the_longest_piece() {
     let mut blind = whole();
-    let (polled_ns, run_ns) = (1_000_000_000, 3_500_000_000);
+    let (polled_ns, needed_ns) = (1_000_000_000, 3_500_000_000);
     blind.command = Some(CommandCoverage {
         threads: 1,
         beyond_steal: HypervisorTime::Measured(7),
-        short_preflight: Some(ShortPreflight { polled_ns, run_ns }),
+        short_preflight: Some(ShortPreflight {
+            polled_ns,
+            needed_ns,
+        }),
         ..CommandCoverage::default()
     });
     let beyond_steal = Hidden::BeyondSteal { ns: Some(7) };
@@ -360,7 +363,13 @@ fn a_short_preflight_hides_only_the_longest_piece() {
         hidden(&blind, Question::Taken),
         std::slice::from_ref(&beyond_steal)
     );
-    let both = [beyond_steal, Hidden::ShortPreflight { polled_ns, run_ns }];
+    let both = [
+        beyond_steal,
+        Hidden::ShortPreflight {
+            polled_ns,
+            needed_ns,
+        },
+    ];
     assert_eq!(hidden(&blind, LONGEST), both);
     assert_eq!(hidden(&blind, Question::Anything), both);
     let spots = blind.blind_spots(LONGEST);

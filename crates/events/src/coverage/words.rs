@@ -160,19 +160,20 @@ impl fmt::Display for BlindSpot {
             ),
             Hidden::BeyondSteal { ns: Some(ns) } => write!(
                 f,
-                "the hypervisor takes time in excess of steal time: at most {} with 95 % confidence, by the rate measured before the command",
+                "the hypervisor takes time in excess of steal time: at most {} with 95 % confidence, by the rate measured before the command, if the command \
+                 itself causes no exits",
                 human(*ns)
             ),
             Hidden::BeyondSteal { ns: None } => f.write_str(
                 "the hypervisor may take time in excess of steal time, and its rate was not measured; measure it before the command (--preflight 2s, or longer)",
             ),
-            Hidden::ShortPreflight { polled_ns, run_ns } => write!(
+            Hidden::ShortPreflight { polled_ns, needed_ns } => write!(
                 f,
-                "the hypervisor may take longer pieces than seen before the command, because the CPUs were polled for {}, and the run \
-                 lasted {}; use --preflight {}s, or longer",
+                "the hypervisor may take longer pieces than seen before the command, because the CPUs were polled for {}, and {} are \
+                 needed; use --preflight {}s, or longer",
                 human(*polled_ns),
-                human(*run_ns),
-                preflight_s(*run_ns)
+                human(*needed_ns),
+                preflight_s(*needed_ns)
             ),
             Hidden::Firmware => f.write_str(
                 "no figure includes system management interrupts (SMIs): neither the scheduler nor the steal clock counts them; \
@@ -187,10 +188,10 @@ impl fmt::Display for BlindSpot {
     }
 }
 
-/// Returns a sufficient length of the preflight for a run of this length, in seconds. A preflight
-/// polls for gaps in half of its time. The next run may take half as long again.
-fn preflight_s(run_ns: u64) -> u64 {
-    run_ns.saturating_mul(3).div_ceil(1_000_000_000)
+/// Returns the length of a preflight that polls long enough, in seconds. A preflight polls for gaps in
+/// half of its time. The next run may take half as long again.
+fn preflight_s(needed_ns: u64) -> u64 {
+    needed_ns.saturating_mul(3).div_ceil(1_000_000_000)
 }
 
 fn unwatched(f: &mut fmt::Formatter<'_>, share: Option<Share>, why: &WhyUnwatched) -> fmt::Result {

@@ -153,11 +153,8 @@ impl Estimate {
         match odds.decide(self.part) {
             Decision::Kept => self.kept(odds, spots),
             Decision::Broken => Found::broken(self.value),
-            // No run can prove a rate of 0, whatever it shows about bursts.
-            Decision::Open if self.part <= 0.0 || odds.is_a_matter_of_length() => {
-                spots.open(self.value, self.if_open)
-            }
-            Decision::Open | Decision::Unmet => {
+            Decision::Open => spots.open(self.value, self.if_open),
+            Decision::Unmet => {
                 let unmet = Reason::Unmet {
                     above_ns: self.limit_ns,
                     windows: odds.windows_met(),

@@ -241,20 +241,23 @@ impl BudgetEvidence {
         let (count, above) = (us(whole.runtime_ns), whole.above[place]);
         let lost = self.coverage().lost.gaps;
         let odds = Odds::new(count, above, lost, &seen, risk)?;
-        // All gaps in a bad cell may be above the limit.
-        let part_of = |gaps: f64| per_second * LONGEST_NS as f64 / 1e9 / gaps;
-        let part = self.gaps_of_cell().map(part_of);
+        let in_cell = per_second * LONGEST_NS as f64 / 1e9;
+        let part = in_cell / self.most_in_cell(limit_ns);
         Some(odds.with_bursts(self.bursts(place, part)))
     }
 
-    /// Returns the assumed number of gaps in a bad cell: the average number in a cell. `None` if
-    /// the recording does not show how close together gaps come: its threshold is above the usual
-    /// one, or it has fewer gaps than cells. The average would then be too small, and the verdict
-    /// too firm.
-    fn gaps_of_cell(&self) -> Option<f64> {
+    /// Returns the assumed number of gaps above the limit in a bad cell. No more fit into a cell. If
+    /// the recording shows how close together gaps come, a bad cell has no more of them than other
+    /// cells have on average. It does not show this with a threshold above the usual one, or with
+    /// fewer gaps than cells: the average would be too small, and the verdict too firm.
+    fn most_in_cell(&self, limit_ns: u64) -> f64 {
+        let fitting = LONGEST_NS as f64 / limit_ns.max(1) as f64;
         let (gaps, cells) = (self.count(), self.cells().max(1));
         let is_shown = threshold_ns(&self.facts) <= USUAL_THRESHOLD_NS && gaps >= cells;
-        is_shown.then(|| gaps as f64 / cells as f64)
+        match is_shown {
+            true => fitting.min(gaps as f64 / cells as f64),
+            false => fitting,
+        }
     }
 
     /// Returns the largest possible noise or number of gaps, in the figure's unit; `None` if
@@ -268,13 +271,13 @@ impl BudgetEvidence {
         largest_figure(figure, &self.sample.whole, unplaced_ns, threshold_ns)
     }
 
-    fn bursts(&self, place: usize, part: Option<f64>) -> Bursts {
+    fn bursts(&self, place: usize, part: f64) -> Bursts {
         let windows = self.sample.windows.iter();
         Bursts {
             windows: windows.filter(|it| it.above[place] > 0).count(),
             cells: self.cells(),
             bad: self.sample.bad_cells[place],
-            part: part.map(|it| it.clamp(f64::MIN_POSITIVE, 0.99)),
+            part: part.clamp(f64::MIN_POSITIVE, 0.99),
         }
     }
 

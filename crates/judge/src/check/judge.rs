@@ -228,6 +228,11 @@ fn judge(
             part(requirement, evidence, bounds, question)
         }
     };
+    // Even a broken limit proves nothing if the data are wrong.
+    let unusable = unusable(evidence.coverage());
+    if found.verdict == LimitVerdict::Fail && !unusable.is_empty() {
+        found = Found::open(found.value, blind(unusable));
+    }
     let is_above = |limit: f64| found.value.is_some_and(|value| value > limit);
     if found.verdict == LimitVerdict::Pass && requirement.warn_above.is_some_and(is_above) {
         found.verdict = LimitVerdict::Warn;
@@ -246,6 +251,13 @@ fn judge(
         reasons: found.reasons,
         blame,
     }
+}
+
+/// Returns the blind spots that make all data of the recording wrong.
+fn unusable(coverage: &Coverage) -> Vec<BlindSpot> {
+    let mut spots = coverage.blind_spots(Question::Anything);
+    spots.retain(BlindSpot::makes_data_unusable);
+    spots
 }
 
 fn longest(requirement: &Requirement, evidence: &BudgetEvidence) -> Found {

@@ -36,7 +36,7 @@ pub enum Reason {
         /// Number of windows with values above the limit.
         windows: usize,
         /// Length of a run that would have contained the bursts, in nanoseconds; `None` if no
-        /// length is known to be enough, because the recording has too few gaps.
+        /// length would.
         needed_ns: Option<u64>,
     },
     /// The limit is kept under an assumption about bursts of values above it.
@@ -113,21 +113,13 @@ impl fmt::Display for Reason {
                 f.write_str("no run shows that there are no such gaps at all; allow more than 0")
             }
             Reason::Unmet {
-                above_ns,
-                windows,
-                needed_ns,
-            } => {
-                let remedy = match needed_ns {
-                    Some(_) => "measure for longer",
-                    None => "record with a lower --threshold",
-                };
-                write!(
-                    f,
-                    "values above {} may come in bursts that this run missed: {windows} of its {WINDOWS} windows \
-                     have any, and {ENOUGH_WINDOWS} would show how they come; {remedy}",
-                    human(*above_ns)
-                )
-            }
+                above_ns, windows, ..
+            } => write!(
+                f,
+                "values above {} may come in bursts that this run missed: {windows} of its {WINDOWS} windows \
+                 have any, and {ENOUGH_WINDOWS} would show how they come; measure for longer",
+                human(*above_ns)
+            ),
             Reason::Assuming {
                 above_ns,
                 burst_ns: Some(burst_ns),

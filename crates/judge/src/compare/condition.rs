@@ -32,6 +32,13 @@ impl RunFigures {
     ) -> ConditionAnswer {
         let value = self.figure(figure);
         let spots = self.coverage.blind_spots(question(figure, limit));
+        if spots.iter().any(BlindSpot::makes_data_unusable) {
+            return ConditionAnswer {
+                value,
+                holds: None,
+                blind_spots: spots,
+            };
+        }
         let Some(known) = value else {
             return ConditionAnswer {
                 value,

@@ -10,6 +10,9 @@ use crate::check::odds::is_excluded;
 
 /// Probability that the hypervisor takes more time from a run than the upper bound.
 const RISK: f64 = 0.05;
+/// Number by which a preflight must be longer than a run, to have met the longest piece with a
+/// probability of 1 - [`RISK`]: 19 / (19 + 1) = 0.95.
+const TIMES_THE_RUN: u64 = 19;
 
 /// Bounds of a figure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -41,8 +44,9 @@ pub enum HypervisorRate {
 impl HypervisorRate {
     /// Returns the time that the hypervisor took from threads that ran for `ran_ns`. A measured
     /// rate gives an upper bound. The bound assumes that the time comes in independent pieces, each
-    /// as long as the longest one. Shorter pieces would make the bound smaller.
-    fn time(self, ran_ns: u64) -> HypervisorTime {
+    /// as long as the longest one. Shorter pieces would make the bound smaller. The hypervisor took
+    /// more than the bound with the probability `risk` at most.
+    fn time(self, ran_ns: u64, risk: f64) -> HypervisorTime {
         match self {
             HypervisorRate::Nothing => HypervisorTime::Nothing,
             HypervisorRate::Unmeasured => HypervisorTime::Unmeasured,
@@ -55,17 +59,23 @@ impl HypervisorRate {
                 let piece_ns = longest_ns.max(USUAL_THRESHOLD_NS) as f64;
                 let polled_part = polled_ns as f64 / polled_ns.saturating_add(ran_ns) as f64;
                 let [seen, most] = [taken_ns, ran_ns].map(|ns| ns as f64 / piece_ns);
-                let pieces = pieces_at_most(seen, polled_part, most);
+                let pieces = pieces_at_most(seen, polled_part, most, risk);
                 HypervisorTime::Measured((pieces * piece_ns).ceil() as u64)
             }
         }
     }
 
-    /// Returns the preflight if it was shorter than a run of `run_ns`.
-    fn short_preflight(self, run_ns: u64) -> Option<ShortPreflight> {
+    /// Returns the preflight if it was too short to bound the longest piece in a run whose threads
+    /// ran for `ran_ns`. The longest piece of both comes at any of their moments alike. So it was in
+    /// the preflight with a probability of 95 % if the preflight has 19 of 20 moments.
+    fn short_preflight(self, ran_ns: u64) -> Option<ShortPreflight> {
+        let needed_ns = ran_ns.saturating_mul(TIMES_THE_RUN);
         match self {
-            HypervisorRate::Measured { polled_ns, .. } if polled_ns < run_ns => {
-                Some(ShortPreflight { polled_ns, run_ns })
+            HypervisorRate::Measured { polled_ns, .. } if polled_ns < needed_ns => {
+                Some(ShortPreflight {
+                    polled_ns,
+                    needed_ns,
+                })
             }
             _ => None,
         }
@@ -108,7 +118,7 @@ impl FitnessEvidence {
         hypervisor: HypervisorRate,
     ) -> FitnessEvidence {
         let books = look.books();
-        let beyond_steal = hypervisor.time(books.ran_ns);
+        let beyond_steal = hypervisor.time(books.ran_ns, RISK);
         let waits = look.waits;
         let missed = look.unpaired + look.missed;
         // If the kernel counts longer waits than the events show, threads of other programs may
@@ -127,7 +137,7 @@ impl FitnessEvidence {
             kernel_counts_waits: unshown_ns > 0 || books.kernel_waited_ns > 0,
             doubt_ns,
             beyond_steal,
-            short_preflight: hypervisor.short_preflight(wall_ns),
+            short_preflight: hypervisor.short_preflight(books.ran_ns),
         });
         coverage.watched.known[Share::Steal] = sees_steal;
         coverage.watched.known[Share::Nmi] = sees_nmi;
@@ -139,8 +149,10 @@ impl FitnessEvidence {
         let (sure_ns, longest_ns) = longest_ns(look);
         let most = |ns: u64, beyond_ns: u64| ns.saturating_add(doubt_ns).saturating_add(beyond_ns);
         let beyond_ns = measured_ns(beyond_steal);
-        // One thread runs for no longer than the run takes.
-        let beyond_of_one_ns = beyond_ns.min(measured_ns(hypervisor.time(wall_ns)));
+        // One thread runs for no longer than the run takes. Any of the threads may be the unlucky
+        // one, so they share the risk.
+        let risk = RISK / books.threads.max(1) as f64;
+        let beyond_of_one_ns = beyond_ns.min(measured_ns(hypervisor.time(wall_ns, risk)));
         FitnessEvidence {
             // If the events do not show which thread ran while the command waited, this thread may
             // be one of the command's own.
@@ -185,13 +197,13 @@ fn is_bounded(coverage: &Coverage, question: Question) -> bool {
 /// Returns the upper bound of the number of pieces in a run, between 0 and `most`. The polled time
 /// had `seen` pieces, and is `polled_part` (0 to 1) of the polled time and the run together. So a
 /// piece of both falls into the polled time with this probability. If the run had more pieces than
-/// the bound, so few in the polled time would have the probability [`RISK`] at most (Clopper and
+/// the bound, so few in the polled time would have the probability `risk` at most (Clopper and
 /// Pearson).
-fn pieces_at_most(seen: f64, polled_part: f64, most: f64) -> f64 {
+fn pieces_at_most(seen: f64, polled_part: f64, most: f64, risk: f64) -> f64 {
     let (mut too_few, mut enough) = (0.0, most);
     for _ in 0..60 {
         let middle = (too_few + enough) / 2.0;
-        match is_excluded(seen, middle, polled_part, RISK) {
+        match is_excluded(seen, middle, polled_part, risk) {
             true => enough = middle,
             false => too_few = middle,
         }
@@ -349,25 +361,27 @@ mod tests {
         assert_eq!(hidden(&measured), 1);
     }
 
-    /// A preflight shows nothing about pieces that are rarer than it is long.
+    /// The longest of all pieces is in the preflight with a probability of 95 % only if the preflight
+    /// has 19 times the time of the run: 1 s / 19 is 52,631,578.9 ns.
     #[test]
-    fn a_preflight_bounds_the_longest_piece_only_of_a_run_that_is_no_longer() {
-        assert_eq!(bounds(1_000_000_000, PREFLIGHT).1, Some(10_000));
-        assert_eq!(bounds(1_000_000_001, PREFLIGHT).1, None);
+    fn a_preflight_bounds_the_longest_piece_only_of_a_much_shorter_run() {
+        assert_eq!(bounds(52_631_578, PREFLIGHT).1, Some(10_000));
+        assert_eq!(bounds(52_631_579, PREFLIGHT).1, None);
         let limit = FitnessLimit {
             figure: LimitedFigure::Max,
             below: u64::MAX,
         };
         let mut look = look();
-        let verdict = |look: &FamilyLook, wall_ns| {
-            let evidence = FitnessEvidence::traced(look, wall_ns, true, true, PREFLIGHT);
+        let verdict = |look: &mut FamilyLook, ran_ns| {
+            look.ended.ran_ns = ran_ns;
+            let evidence = FitnessEvidence::traced(look, ran_ns, true, true, PREFLIGHT);
             FitnessVerdict::new(&[limit], &evidence).verdict
         };
-        assert_eq!(verdict(&look, 500_000_000), Fitness::Fit);
-        assert_eq!(verdict(&look, 2_000_000_000), Fitness::CannotTell);
+        assert_eq!(verdict(&mut look, 50_000_000), Fitness::Fit);
+        assert_eq!(verdict(&mut look, 500_000_000), Fitness::CannotTell);
         // A piece that was seen breaks the limit, however short the preflight was.
         look.contiguous_ns = u64::MAX;
-        assert_eq!(verdict(&look, 2_000_000_000), Fitness::Unfit);
+        assert_eq!(verdict(&mut look, 500_000_000), Fitness::Unfit);
     }
 
     #[test]
@@ -387,6 +401,25 @@ mod tests {
         };
         let pieces = bounds(1_000_000_000, longer).0 as f64 / 10_000.0;
         assert!((1_054.0..1_058.0).contains(&pieces), "{pieces}");
+    }
+
+    /// Each of 64 threads may be the one that loses most.
+    #[test]
+    fn more_threads_have_a_larger_bound_for_the_worst_of_them() {
+        let worst_ns = |threads| {
+            let mut look = FamilyLook::default();
+            look.ended.ran_ns = threads * 1_000_000_000;
+            look.ended.threads = threads;
+            let run_ns = 1_000_000_000;
+            let evidence = FitnessEvidence::traced(&look, run_ns, true, true, PREFLIGHT);
+            evidence.worst_thread_ns.most.unwrap()
+        };
+        // A risk of 5 % / 64 is 3.16 standard deviations. With d more pieces than the preflight, the
+        // difference has a standard deviation of sqrt(2,000 + d). This gives d = 146, and discrete
+        // counts add up to 3.
+        let pieces = worst_ns(64) as f64 / 10_000.0;
+        assert!((1_144.0..1_151.0).contains(&pieces), "{pieces}");
+        assert!(worst_ns(1) < worst_ns(64));
     }
 
     /// Without a single gap in the preflight, the rate is below -ln(0.05) pieces per second. More

@@ -130,7 +130,7 @@ impl Lateness {
             windows: windows().filter(|it| it.above(goal.limit_ns) > 0).count(),
             cells: length_ns / LONGEST_NS,
             bad: windows().map(|it| it.bad_cells(goal.limit_ns)).sum(),
-            part: Some(goal.above.clamp(f64::MIN_POSITIVE, 0.99)),
+            part: goal.above.clamp(f64::MIN_POSITIVE, 0.99),
         }
     }
 }

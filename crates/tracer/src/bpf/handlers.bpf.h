@@ -97,6 +97,7 @@ static __always_inline void on_softirq_exit(struct vmnoise_cpu *state, u32 cpu,
 		emit(state, cpu, VMNOISE_SOFTIRQ, &state->softirq.start, now,
 		     &state->softirq.source);
 	state->softirq.start.mono_ns = 0;
+	state->softirq_tid = 0;
 }
 
 /* Ends a softirq at a switch away from the task `tid`. If softirqs can be preempted, the softirq is
@@ -105,9 +106,13 @@ static __always_inline void on_softirq_exit(struct vmnoise_cpu *state, u32 cpu,
 static __always_inline void softirq_leaves(struct vmnoise_cpu *state, u32 cpu,
 					   struct vmnoise_moment now, u32 tid)
 {
+	bool unseen = is_unseen(state, tid);
+
+	if (unseen)
+		state->softirq_tid = 0;
 	if (!state->softirq.start.mono_ns)
 		return;
-	if (!state->softirq_preemptible || is_unseen(state, tid)) {
+	if (!state->softirq_preemptible || unseen) {
 		count_unpaired(state, 1);
 	} else {
 		if (state->mode == VMNOISE_MEASURED)

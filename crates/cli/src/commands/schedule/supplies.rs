@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 
 use anyhow::Result;
-use vmnoise_events::coverage::{BlindSpot, Coverage, HiddenKind, Question};
+use vmnoise_events::coverage::{BlindSpot, Coverage, Hidden, HiddenKind, Question};
 use vmnoise_events::{MeasuringCommand, Share};
 use vmnoise_predict::supply::{MeasuredSupply, WorstOfRuns};
 use vmnoise_predict::{CpuRecord, HadBy, RecordCulprit};
@@ -251,10 +251,13 @@ impl CpuSupply<'_> {
     }
 
     /// Returns the blind spots that hide more taken time than the windows contain. The windows
-    /// count unplaced time as taken.
+    /// count unplaced and unmeasured time as taken.
     pub(crate) fn uncounted(&self) -> Vec<BlindSpot> {
         let mut spots = self.blind_spots(Question::Taken);
-        spots.retain(|it| it.hides() != HiddenKind::StatedTime);
+        spots.retain(|it| {
+            let is_unmeasured = matches!(it.hidden(), Hidden::NotMeasured { .. });
+            it.hides() != HiddenKind::StatedTime && !is_unmeasured
+        });
         spots
     }
 

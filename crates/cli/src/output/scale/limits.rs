@@ -120,7 +120,7 @@ fn why_not(predicted: &ScalePrediction<'_>) -> Vec<String> {
 fn unknown_tail(prediction: &Prediction) -> String {
     let delays = match prediction.tail {
         Some(tail) => format!("the longest {} delays do not", tail.peaks),
-        None => "too few long delays".into(),
+        None => "fewer than 50 long delays do not".into(),
     };
     format!(
         "unknown tail: {delays} show whether gaps that were not recorded decide the mean: record for longer, or more hosts"

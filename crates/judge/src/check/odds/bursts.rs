@@ -7,7 +7,7 @@
 //! - The run is so long that it would most likely have contained a burst. The run is divided into
 //!   cells that are as long as the longest assumed burst. The Clopper-Pearson bound then limits the
 //!   part of cells that are bad. A bad cell has values above the limit: at most as many as a cell
-//!   has values. This way needs a run that shows how many values a cell has.
+//!   has values.
 
 use super::is_excluded;
 
@@ -25,9 +25,8 @@ pub(crate) struct Bursts {
     pub(crate) cells: u64,
     /// Number of cells with values above the limit.
     pub(crate) bad: u64,
-    /// Part of all cells that may be bad: above 0 and below 1. `None` if the run does not show how
-    /// many values a bad cell has.
-    pub(crate) part: Option<f64>,
+    /// Part of all cells that may be bad: above 0 and below 1.
+    pub(crate) part: f64,
 }
 
 impl Bursts {
@@ -43,25 +42,17 @@ impl Bursts {
 
     fn are_excluded(&self, risk: f64) -> bool {
         let good = self.cells.saturating_sub(self.bad);
-        let is_excluded = |part| is_excluded(self.bad as f64, good as f64, part, risk);
-        self.part.is_some_and(is_excluded)
+        is_excluded(self.bad as f64, good as f64, self.part, risk)
     }
 
-    /// Returns whether a longer run is known to show or to exclude bursts.
-    pub(super) fn are_a_matter_of_length(&self) -> bool {
-        self.windows > 0 || self.part.is_some()
-    }
-
-    /// Returns the factor by which a run should be longer to show or to exclude bursts. Infinite if
-    /// no length is known to be enough.
+    /// Returns the factor by which a run should be longer to exclude bursts.
     pub(super) fn times_to_ask_for(&self, risk: f64) -> f64 {
-        match (self.windows, self.part) {
-            (0, None) => f64::INFINITY,
-            (0, Some(part)) => {
-                let cells = risk.ln() / (-part).ln_1p();
+        match self.windows {
+            0 => {
+                let cells = risk.ln() / (-self.part).ln_1p();
                 cells / self.cells.max(1) as f64
             }
-            (windows, _) => ENOUGH_WINDOWS as f64 / windows as f64,
+            windows => ENOUGH_WINDOWS as f64 / windows as f64,
         }
     }
 }

@@ -131,11 +131,6 @@ impl Odds {
         self.bursts.is_none_or(|it| it.are_met())
     }
 
-    /// Returns whether a longer run is known to show or to exclude bursts.
-    pub(crate) fn is_a_matter_of_length(&self) -> bool {
-        self.bursts.is_none_or(|it| it.are_a_matter_of_length())
-    }
-
     /// Returns the number of windows with values above the limit.
     pub(crate) fn windows_met(&self) -> usize {
         self.bursts.map_or(0, |it| it.windows)
@@ -168,7 +163,7 @@ impl Odds {
     }
 
     /// Returns the recommended number of values. A similar run with twice this number most likely
-    /// decides. Infinite if no number is known to be enough.
+    /// decides.
     pub(crate) fn count_to_ask_for(&self, part: f64) -> f64 {
         // The true part most likely differs from `part` by at least `nearest` (by Jeffreys' prior).
         let (a, b) = (self.above + 0.5, self.count - self.above + 0.5);

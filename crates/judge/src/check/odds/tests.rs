@@ -299,7 +299,7 @@ impl Bursty {
             windows: windows.iter().filter(|(_, above)| *above > 0).count(),
             cells,
             bad: above.iter().filter(|it| **it > 0.0).count() as u64,
-            part: Some(self.part),
+            part: self.part,
         };
         let odds = Odds::new(whole.count(), high, 0, &seen, RISK).unwrap();
         odds.with_bursts(bursts)

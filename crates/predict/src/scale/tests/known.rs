@@ -74,8 +74,7 @@ fn the_slowest_of_many_independent_ranks_is_where_theory_has_it() {
 /// Two CPUs that always lose time together delay a step like one CPU.
 #[test]
 fn what_cpus_of_a_host_have_in_common_is_kept() {
-    // Few seeds give a tail of unknown weight, and then no prediction; 4 is one of them.
-    let mut random = fastrand::Rng::with_seed(6);
+    let mut random = fastrand::Rng::with_seed(4);
     let to_ns = 10_000_000_000;
     let gaps = random_gaps(&mut random, 10e6, |it| exponential(it, 100e3), to_ns);
     let together = [record(0, &gaps, to_ns), record(1, &gaps, to_ns)];
@@ -83,7 +82,11 @@ fn what_cpus_of_a_host_have_in_common_is_kept() {
     let apart = [record(0, &gaps, to_ns), record(1, &moved, to_ns)];
     let delays = |records: &[CpuRecord]| {
         let prediction = predicted(records, barriers(1_000_000), &[1, 2]);
-        prediction.scales.iter().map(delay_ns).collect::<Vec<f64>>()
+        prediction
+            .scales
+            .iter()
+            .map(delay_of_recorded_gaps_ns)
+            .collect::<Vec<f64>>()
     };
     let [one, both] = delays(&together)[..] else {
         panic!()

@@ -157,6 +157,28 @@ fn a_preempted_softirq_ends_at_another_softirq() {
     );
 }
 
+/// The return of the task was lost, so the end of its softirq has no begin. The task's next turn is
+/// no part of the softirq.
+#[test]
+fn a_preempted_softirq_is_over_after_its_end() {
+    let it = Handlers::new(PAGE);
+    it.cpus.set_softirq_preemptible(1);
+    it.softirq_entry(1, 100, 3);
+    it.switch(1, 200, VCPU + 1, RUNNABLE, 7);
+    it.softirq_exit(1, 350, 3);
+    it.switch(1, 400, 7, SLEEPS, VCPU + 1);
+    it.switch(1, 500, VCPU + 1, RUNNABLE, 8);
+    it.switch(1, 600, 8, SLEEPS, VCPU + 1);
+    it.expect(
+        &[
+            (Softirq, 1, 100, 200, "NET_RX:3"),
+            (Thread, 1, 200, 400, "task:7"),
+            (Thread, 1, 500, 600, "task:8"),
+        ],
+        1,
+    );
+}
+
 #[test]
 fn nesting_deeper_than_the_stack_is_counted() {
     let it = Handlers::new(PAGE);
