@@ -2,13 +2,13 @@
 
 use std::ffi::OsString;
 use std::fmt;
+use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::sync::{LazyLock, Mutex, PoisonError};
+use std::sync::LazyLock;
 use std::time::{Duration, SystemTime};
 
-use nix::sys::resource::{Usage, UsageWho, getrusage};
-use nix::sys::time::TimeValLike;
+use nix::sys::resource::{UsageWho, getrusage};
 
 /// Cost and output of a command.
 #[derive(Debug)]
@@ -82,37 +82,50 @@ fn changed(file: &Path) -> Option<SystemTime> {
     file.metadata().ok()?.modified().ok()
 }
 
+/// Largest exit status of vmnoise. A shell reports a signal by a status above 128, and no command
+/// here ends by SIGHUP (129).
+const LARGEST_STATUS: i32 = 129;
+
 /// Runs the command with this limit on its address space.
 pub fn run(folder: &Path, line: &str, most_kib: u64) -> CommandCost {
-    /// The kernel reports the use of all children together, so only one may run.
-    static ALONE: Mutex<()> = Mutex::new(());
-    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
-    let before = children();
+    let folder_of_times = tempfile::tempdir().unwrap();
+    let times = folder_of_times.path().join("times");
     let output = Command::new("sh")
         .current_dir(folder)
+        .env("TIMES", &times)
         .arg("-c")
-        .arg(format!("ulimit -v {most_kib}; exec \"$0\" {line}"))
+        .arg(format!(
+            "ulimit -v {most_kib}; \"$0\" {line}; status=$?; times > \"$TIMES\"; exit $status"
+        ))
         .arg(&BINARY.path)
         .output()
         .unwrap();
-    let after = children();
     let reported = String::from_utf8_lossy(&output.stderr).into_owned();
     let is_clean = !reported.contains("panicked") && !reported.contains("memory allocation");
+    let status = output.status.code();
     CommandCost {
-        cpu: cpu(&after) - cpu(&before),
-        largest_kib: after.max_rss(),
+        cpu: cpu_of_children(&fs::read_to_string(times).unwrap()),
+        largest_kib: getrusage(UsageWho::RUSAGE_CHILDREN).unwrap().max_rss(),
         printed: String::from_utf8_lossy(&output.stdout).into_owned(),
-        // Without an exit code, a signal ended it.
-        has_ended_in_order: is_clean && output.status.code().is_some(),
+        has_ended_in_order: is_clean && status.is_some_and(|it| it <= LARGEST_STATUS),
         reported,
     }
 }
 
-fn children() -> Usage {
-    getrusage(UsageWho::RUSAGE_CHILDREN).unwrap()
+/// Reads the times that a shell prints. Its second line has the CPU time of its children in user
+/// space and in the kernel: `0m1.250000s 0m0.031250s`.
+fn cpu_of_children(times: &str) -> Duration {
+    let of_children = times.lines().nth(1).unwrap_or_default();
+    let seconds = of_children.split_whitespace().map(|time| {
+        let (minutes, seconds) = time.trim_end_matches('s').split_once('m').unwrap();
+        60.0 * minutes.parse::<f64>().unwrap() + seconds.parse::<f64>().unwrap()
+    });
+    Duration::from_secs_f64(seconds.sum())
 }
 
-fn cpu(usage: &Usage) -> Duration {
-    let all = usage.user_time() + usage.system_time();
-    Duration::from_micros(all.num_microseconds().unsigned_abs())
+/// Other tests of this process have children, too. Their time must not count.
+#[test]
+fn the_time_of_a_command_is_only_its_own() {
+    let others = "0m9.000000s 0m9.000000s\n1m1.250000s 0m0.031250s\n";
+    assert_eq!(cpu_of_children(others), Duration::from_micros(61_281_250));
 }
