@@ -93,18 +93,30 @@ impl JoinedPair {
         let [before, after] = delays[..] else {
             panic!("{delays:?}")
         };
-        let delay_ns = after.vcpus[0].run_delay_ns - before.vcpus[0].run_delay_ns;
-        let [before_ns, after_ns] = self.recorded.guest_steal_ns;
-        let booked_ns = after_ns - before_ns;
-        println!("/proc/stat of the guest {booked_ns} ns, run delay {delay_ns} ns");
+        let before_ns = before.vcpus[0].run_delay_ns;
+        let most_ns = after.vcpus[0].run_delay_ns - before_ns;
+        // The guest reads its steal time after its last gap and before the host's second read. The
+        // vCPU may wait several times in between.
+        let least_ns = self.run_delay_at_last_gap_ns() - before_ns;
+        let [first_ns, last_ns] = self.recorded.guest_steal_ns;
+        let booked_ns = last_ns - first_ns;
+        println!("/proc/stat of the guest {booked_ns} ns, run delay {least_ns} to {most_ns} ns");
         // Each read of the steal time is rounded to 10 ms, and may lag by one tick of the kernel.
-        // The host reads the run delay after the guest has read its steal time and before the guest
-        // sleeps. In between the vCPU may wait once more, for one turn of the disturber.
-        let turns = preempting(&self.disturbed).map(|culprit| number(&culprit["max_ns"]));
-        let turn_ns = turns.max().unwrap_or(0);
-        assert!(booked_ns.abs_diff(delay_ns) <= USER_TICK_NS + TICK_NS + turn_ns);
+        let inexact_ns = USER_TICK_NS + TICK_NS;
+        assert!(booked_ns + inexact_ns >= least_ns);
+        assert!(booked_ns <= most_ns + inexact_ns);
 
         self.assert_waits_are_booked();
+    }
+
+    /// Returns the run delay at the last read before the end of the guest's last gap, nanoseconds.
+    fn run_delay_at_last_gap_ns(&self) -> u64 {
+        let trace = self.recorded.trace(DISTURBED).unwrap();
+        let stolen = waited::stolen(&self.disturbed, &trace).unwrap();
+        let last_tsc = stolen.iter().map(|gap| gap.end_tsc).max().unwrap();
+        let looks = self.recorded.treatment.looks();
+        let before = looks.filter(|look| look.end_tsc <= last_tsc);
+        before.last().unwrap().run_delay_ns
     }
 
     /// Compares times between two reads of the scheduler's run delay while the guest measured. The
