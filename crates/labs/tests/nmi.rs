@@ -11,7 +11,7 @@ mod lab {
     /// (setup_local_APIC of arch/x86/kernel/apic/apic.c).
     const OSNOISE: &str = "vmnoise osnoise --cpus 0 --duration 3s --format json";
 
-    /// The recording is much longer than the 0.5 s in which the NMIs are sent, because an emulator
+    /// The recording is much longer than the 2.5 s in which the NMIs are sent, because an emulator
     /// may get little CPU time.
     const RECORDED: &str =
         "vmnoise osnoise --cpus 0 --duration 10s --format json --output /tmp/run.vmn";
@@ -19,7 +19,7 @@ mod lab {
 
     #[test]
     fn nmis_from_outside_are_reported_and_silence_has_none() {
-        let inject = format!("& lab-disturb monitor vmnoise-spin {INJECTED} 100 nmi");
+        let inject = format!("& lab-disturb monitor vmnoise-spin {INJECTED} 500 nmi");
         let report = Lab::kernel(DebianKernel::Cloud)
             .program(&lab_program("lab-disturb").unwrap())
             .run(&[OSNOISE, &inject, RECORDED, LINES])

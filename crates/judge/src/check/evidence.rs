@@ -213,7 +213,7 @@ impl BudgetEvidence {
         let lost = self.coverage().lost.gaps.saturating_add(self.missed());
         let (count, above) = (whole.lengths.count(), whole.above[place]);
         let odds = Odds::new(count, above, lost, &windows, risk)?;
-        Some(odds.with_bursts(self.bursts(place, Some(part))))
+        Some(odds.with_bursts(self.bursts(place, part)))
     }
 
     /// Returns the odds for the part of all microseconds in which a gap longer than `limit_ns`

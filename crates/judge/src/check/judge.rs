@@ -4,7 +4,7 @@ use std::cmp::{Ordering, Reverse};
 use std::collections::BTreeMap;
 
 use serde::Serialize;
-use vmnoise_events::coverage::{BlindSpot, HiddenKind, Question};
+use vmnoise_events::coverage::{BlindSpot, Coverage, HiddenKind, Question};
 use vmnoise_events::{Name, Share};
 
 use super::budget::{Budget, Quantity, Requirement};

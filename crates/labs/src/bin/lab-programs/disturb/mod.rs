@@ -174,7 +174,8 @@ fn bursts(cpu: u32, hz: u32, burst: Duration, count: usize) -> Result<Vec<Burst>
         .map_err(|_| anyhow!("the burning thread panicked"))?
 }
 
-/// Waits until a thread works. Then sends a request to QEMU's monitor `count` times.
+/// Waits until a thread works. Then sends a request to QEMU's monitor `count` times, and waits before
+/// each request.
 fn monitor(thread: &str, count: usize, every: Duration, request: &str) -> Result<()> {
     // CPU time in nanoseconds after which the thread has finished its set-up.
     const AT_WORK_NS: u64 = 100_000_000;
@@ -182,9 +183,10 @@ fn monitor(thread: &str, count: usize, every: Duration, request: &str) -> Result
         std::thread::sleep(every);
     }
     let mut port = File::options().write(true).open(inside::MONITOR)?;
+    // On a slow emulator, the thread may still set up when it has had this CPU time.
     for _ in 0..count {
-        writeln!(port, "{request}")?;
         std::thread::sleep(every);
+        writeln!(port, "{request}")?;
     }
     Ok(())
 }
