@@ -53,7 +53,8 @@ struct Fed {
 impl Fed {
     /// Runs the lab. The guest starts to measure before its host, and ends after its host. The lab
     /// waits for 1.2 s before the host starts, an emulated host needs 1.3 s to start, and the host
-    /// measures for 2.5 s. The rest of the 8 s is a reserve for a slower start.
+    /// measures for 2.5 s. The rest of the 8 s is a reserve for a slower start. The disturber waits
+    /// until the host has attached its probes.
     fn run() -> Fed {
         let in_guest = [
             "vmnoise --version",
@@ -68,7 +69,7 @@ impl Fed {
             &boot,
             "lab-guest told 1",
             "lab-vmm run:1200 --",
-            "&& lab-vmm run:1500 hog:0 run:500 unhog --",
+            "&& lab-vmm traced hog:0 run:500 unhog --",
             "vmnoise exits -d 2500ms -o /tmp/host.rec --feed unix:/tmp/feed --feed-detail full --format json",
             "lab-guest told 3",
             "lab-guest results",
