@@ -238,12 +238,16 @@ mod root {
         assert_eq!(status(&fit), 0);
     }
 
-    /// The preflight polls for gaps for 50 ms. On bare metal no hypervisor takes longer pieces.
+    /// The preflight polls for gaps for 50 ms. To bound the longest piece, it must poll for 19 times
+    /// the run time of the command: a command that runs for 50 ms or more needs a second. On bare
+    /// metal no hypervisor takes longer pieces.
     #[test]
     fn a_preflight_shorter_than_the_run_cannot_tell_the_longest_time() {
         let short = ["--preflight", "100ms", "--fit", "max<1d"];
-        let document = seen_whole(&[&short[..], &["--", "sleep", "0.2"]].concat());
+        let busy = "i=0; while [ $i -lt 200000 ]; do i=$((i + 1)); done";
+        let document = seen_whole(&[&short[..], &["--", "sh", "-c", busy]].concat());
         let run = &document["runs"][0];
+        assert!(run["budget_ns"]["ran"].as_u64() > Some(50_000_000), "{run}");
         let spots = run["blind_spots"].as_array().unwrap().iter();
         let reasons: Vec<&str> = spots.map(|it| it["reason"].as_str().unwrap()).collect();
         let is_bare_metal = reasons.contains(&"firmware");
