@@ -206,9 +206,10 @@ impl AuditMachine {
         })
     }
 
-    /// Adds the CPUs of isolated cpuset partitions to `started`. The kernel lists only the CPUs of
-    /// the boot option there. Newer kernels list the other isolated CPUs at the root of the control
-    /// groups. In older kernels, each group below the root has its own list.
+    /// Adds the CPUs of isolated cpuset partitions to `started`, the text of the kernel's file of
+    /// isolated CPUs. This file lists only the CPUs of a boot option. Newer kernels list the other
+    /// isolated CPUs at the root of the control groups. In older kernels, each group below the root
+    /// has its own list.
     fn isolated(&self, started: String) -> Said {
         let listed = self.listed(&started, CpuFormat::List);
         if !self.cpus.is_empty() && self.cpus.iter().all(|cpu| listed.contains(cpu)) {
@@ -470,7 +471,8 @@ impl AuditMachine {
 }
 
 impl Heard {
-    /// Keeps a file for a recording, if enough bytes are left.
+    /// Adds a file to the settings of a recording, unless their total size would exceed the limit.
+    /// A file that could not be read is not added.
     fn keep(&mut self, path: &str, said: &Said) {
         let text = match said {
             Said::Text(text) => Some(&**text),

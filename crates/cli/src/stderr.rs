@@ -41,7 +41,8 @@ pub fn say(lines: &str) {
     stderr().say(lines);
 }
 
-/// Prints text that is never dropped. The caller checks [`is_idle`] first, so that few bytes wait.
+/// Prints text that is never dropped. The caller checks [`is_idle`] first. Otherwise unwritten text
+/// could fill the memory.
 pub fn draw(text: &str) {
     stderr().write(text);
 }

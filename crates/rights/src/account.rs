@@ -17,8 +17,8 @@ pub struct Account {
     pub groups: Vec<Gid>,
 }
 
-/// Returns the user with this name. The user must be in /etc/passwd, because a static program
-/// cannot use the C library's modules for directories on other machines.
+/// Returns the user with this name. The user must be in /etc/passwd. A static program cannot
+/// load NSS modules, so it does not find users of LDAP or SSSD.
 ///
 /// # Errors
 /// If there is no such user, or a file cannot be read. The error is a sentence with the reason.

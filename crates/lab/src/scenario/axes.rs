@@ -149,7 +149,7 @@ pub struct Axes {
     #[serde(deserialize_with = "one_or_more")]
     #[schemars(with = "OneOrMore<CellKernel>")]
     pub host_kernel: Vec<CellKernel>,
-    /// Kernel of the guest. A host without a guest is measured once.
+    /// Kernel of the guest. Only cells with a Linux guest (KVM, Xen) vary it.
     #[serde(default = "ordinary", deserialize_with = "one_or_more")]
     #[schemars(with = "OneOrMore<CellKernel>")]
     pub guest_kernel: Vec<CellKernel>,

@@ -130,7 +130,7 @@ impl<'a> Rank<'a> {
         }
     }
 
-    /// Returns the begin of the gap that contains the moment; `None` outside of gaps.
+    /// Returns the time at which the current gap began; `None` if `now_ns` is in no gap.
     pub(super) fn in_gap_since_ns(&self) -> Option<u64> {
         self.is_inside.then(|| self.begins_ns[self.next])
     }

@@ -191,8 +191,8 @@ pub fn taken_in_turn(taken: &TakenTime<'_>, length_ns: u64) -> impl Iterator<Ite
     })
 }
 
-/// Returns the smallest length for which every window left at least `supply_ns`; `None` if the
-/// whole run left less.
+/// Returns the smallest window length for which at least `supply_ns` of every window were not taken;
+/// `None` if even the whole run has less time that was not taken.
 pub fn longest_for(taken: &TakenTime<'_>, supply_ns: u64) -> Option<u64> {
     let (begins_ns, lengths_ns, taken_ns) = (taken.begins_ns, taken.lengths_ns, taken.taken_ns());
     let mut longest_ns = back_from_the_end(taken, supply_ns)?;

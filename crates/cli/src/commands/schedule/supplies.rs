@@ -96,7 +96,7 @@ impl Supplies {
         self.of_latencies.push(latencies.coverage);
     }
 
-    /// Refuses a name of `--without` that took nothing.
+    /// Returns an error if a name in `--without` matches no culprit and no share of the recordings.
     fn refuse_strangers(&self, without: &[String]) -> Result<()> {
         let cpus = self.recorded.iter().flat_map(|it| &it.cpus);
         let records: Vec<&CpuRecord> = cpus.map(|it| &it.record).collect();

@@ -37,8 +37,8 @@ fn stack(late: &NamedInterval, trace: &RecentTrace) -> String {
     at_stop(late, trace).map(AtStop::stack).unwrap_or_default()
 }
 
-/// Returns the latency of the timer's interrupt, in nanoseconds. `None` if the thread hit its
-/// limit, or if this latency is unknown.
+/// Returns the latency of the timer's interrupt, in nanoseconds. `None` if the whole latency
+/// reached the limit at which the run stops, or if this latency is unknown.
 fn until_irq(facts: &RunFacts, late: &NamedInterval) -> Option<u64> {
     let limit_ns = facts.options.timer.as_ref()?.stop_thread_ns;
     let irq_ns = late.irq_ns()?;

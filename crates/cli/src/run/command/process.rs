@@ -17,9 +17,9 @@ use thiserror::Error;
 
 use crate::{interrupt, say};
 
-/// Interval at which user signals are checked while BPF follows the command.
+/// Interval between checks for signals to pass on to the command, while BPF follows the command.
 pub const SELDOM: Duration = Duration::from_millis(200);
-/// Interval at which user signals and /proc are checked without BPF.
+/// Interval between checks for such signals, and between reads of /proc, if BPF is not used.
 pub const OFTEN: Duration = Duration::from_millis(20);
 
 /// Error of a command that cannot be started.

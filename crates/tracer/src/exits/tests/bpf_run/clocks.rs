@@ -1,5 +1,5 @@
-//! Tests of writes of TSC offsets. They are reported through the ring buffer, and compared with
-//! debugfs.
+//! Tests of TSC offsets. If KVM writes the offset of a vCPU, BPF reports this write through the ring
+//! buffer. The tests compare the reported offset with debugfs.
 
 use std::fs;
 
