@@ -85,12 +85,12 @@ bench: setup
 
 papers: build
 	@VMNOISE_TEST_TOOLS=1 scripts/setup
-	@$(CARGO) build --quiet --package vmnoise-labs --package vmnoise-lab --bins
+	@$(CARGO) build --quiet --package vmnoise-testbed --package vmnoise-lab --bins
 	@scripts/papers
 
 examples: build
 	@VMNOISE_TEST_TOOLS=1 VMNOISE_EXAMPLE_TOOLS=1 scripts/setup
-	@$(CARGO) build --quiet --package vmnoise-labs --bins
+	@$(CARGO) build --quiet --package vmnoise-testbed --bins
 	@scripts/examples
 
 SECONDS ?= 3600
@@ -98,13 +98,13 @@ SECONDS ?= 3600
 SOAK ?= osnoise microvm serve
 
 soak: programs
-	@$(CARGO) run --quiet --package vmnoise-labs --bin soak -- $(SECONDS) $(SOAK)
+	@$(CARGO) run --quiet --package vmnoise-testbed --bin soak -- $(SECONDS) $(SOAK)
 
 # CHAOS_SEED=N brings the same faults about in the same order.
 chaos: build
 	@VMNOISE_TEST_TOOLS=1 scripts/setup
-	@$(CARGO) build --quiet --package vmnoise-labs --bins
-	@$(CARGO) run --quiet --package vmnoise-labs --bin chaos -- $(SECONDS) $(CHAOS_SEED)
+	@$(CARGO) build --quiet --package vmnoise-testbed --bins
+	@$(CARGO) run --quiet --package vmnoise-testbed --bin chaos -- $(SECONDS) $(CHAOS_SEED)
 
 sbom: build
 	@$(CARGO) xtask sbom $$(dirname $(BINARY))
@@ -117,8 +117,8 @@ fuzz: setup
 
 validate: build
 	@VMNOISE_TEST_TOOLS=1 VMNOISE_ENGINE_TOOLS=1 scripts/setup
-	@$(CARGO) build --quiet --package vmnoise-labs --bins
-	@$(CARGO) run --quiet --package vmnoise-labs --bin validate
+	@$(CARGO) build --quiet --package vmnoise-testbed --bins
+	@$(CARGO) run --quiet --package vmnoise-testbed --bin validate
 
 setup:
 	@scripts/setup

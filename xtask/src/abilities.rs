@@ -104,7 +104,7 @@ pub fn can_render() -> Ability {
 
 /// Checks that packages of a Debian suite can be fetched.
 pub fn can_reach(suite: &str) -> Ability {
-    let program = ["--package", "vmnoise-labs", "--bin", "lab"];
+    let program = ["--package", "vmnoise-testbed", "--bin", "lab"];
     let output = Command::new(cargo())
         .args(["run", "--quiet"])
         .args(program)

@@ -27,7 +27,7 @@ pub struct Tally {
     ignored: usize,
     skips: Vec<Skip>,
     /// Number of machines that were booted again after a fault of the emulator itself
-    /// (`crates/labs/src/bed/mod.rs`).
+    /// (`crates/testbed/src/bed/mod.rs`).
     booted_again: usize,
     /// Name of each failed test, and the start of its panic. They are printed again at the end of a
     /// long run.

@@ -2,11 +2,11 @@
 
 use std::cmp::Reverse;
 
-use vmnoise_host::cpu_list;
+use vmnoise_host::{FileText, cpu_list};
 
 use crate::evidence::{ExplainedNoise, NoiseEvidence};
 use crate::look::{chosen, look};
-use crate::machine::{AuditMachine, Said, numbers};
+use crate::machine::{AuditMachine, numbers};
 use crate::rule::{AuditRule, FactSource};
 use crate::seen::{Bad, Seen};
 use crate::threads::{AsItIs, as_it_is};
@@ -214,13 +214,12 @@ impl AuditRule {
             let text = text.replace("{others_mask}", &mask(&machine.others));
             text.replace("{others}", &cpu_list::format(&machine.others))
         };
-        // The file is always read, so that a recording keeps it for a later audit of other CPUs.
         let was = remedy.write.as_deref().map(fill);
         let was = was.map(|path| (machine.read(&path), path));
         let now = was.filter(|_| can(&remedy.to));
         Change {
             now: now.and_then(|(said, path)| {
-                let Said::Text(was) = said else {
+                let FileText::Text(was) = said else {
                     return None;
                 };
                 let write = Write {
@@ -254,8 +253,8 @@ impl AuditRule {
 /// Returns whether the process with the bad setting belongs to the service `name`.
 fn is_service(machine: &AuditMachine, bad: &Bad, name: &str) -> bool {
     match machine.read(&format!("proc/{}/cgroup", bad.instance)) {
-        Said::Text(text) => text.contains(&format!("/{name}.service")),
-        Said::Absent | Said::Denied => false,
+        FileText::Text(text) => text.contains(&format!("/{name}.service")),
+        FileText::Absent | FileText::Denied => false,
     }
 }
 

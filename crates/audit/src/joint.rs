@@ -2,11 +2,12 @@
 //! the pair.
 
 use vmnoise_explain::VmSide;
+use vmnoise_host::FileText;
 
 use crate::evidence::NoiseEvidence;
 use crate::finding::{Audit, Change};
 use crate::look;
-use crate::machine::{AuditMachine, Said};
+use crate::machine::AuditMachine;
 use crate::rule::{AuditRule, FactSource, Is, SideCondition, Signature};
 use crate::seen::{Bad, Seen};
 
@@ -147,8 +148,8 @@ fn good(side: VmSide, machine: &AuditMachine, condition: &SideCondition) -> Opti
         | FactSource::Number { file, .. }
         | FactSource::Covers { file }
         | FactSource::Spares { file, .. } => match machine.read(file) {
-            Said::Text(text) => (&**file, text),
-            Said::Absent | Said::Denied => return None,
+            FileText::Text(text) => (&**file, text),
+            FileText::Absent | FileText::Denied => return None,
         },
         FactSource::Parameter { words, file } => (&**file, words.join(" ")),
         _ => return None,

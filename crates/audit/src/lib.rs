@@ -12,7 +12,6 @@ mod finding;
 mod joint;
 mod look;
 mod machine;
-mod recorded;
 mod rule;
 mod rules;
 mod seen;
@@ -28,7 +27,6 @@ pub use finding::{
 };
 pub use joint::{AuditedPair, VcpuPlace};
 pub use machine::AuditMachine;
-pub use recorded::{BOOT_ID, settings};
 pub use rule::{AuditRule, MachineSide};
 pub use rules::{RuleError, all, joint};
 pub use seen::Bad;

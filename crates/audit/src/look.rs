@@ -1,8 +1,9 @@
 //! Checks whether a setting of a machine is good.
 
+use vmnoise_host::{FileText, MatchedFile};
 use wildmatch::WildMatch;
 
-use crate::machine::{AuditMachine, Found, Said, numbers};
+use crate::machine::{AuditMachine, numbers};
 use crate::rule::{AuditRule, CpuFormat, FactSource, Only};
 use crate::seen::{Bad, Seen};
 use crate::threads;
@@ -113,9 +114,9 @@ fn holds(machine: &AuditMachine, only: &[Only], path: &str) -> Result<bool, Stri
         }
         let file = it.file.replace("{folder}", folder);
         let text = match machine.read(&file) {
-            Said::Text(text) => text,
-            Said::Absent => return Ok(false),
-            Said::Denied => return Err(file),
+            FileText::Text(text) => text,
+            FileText::Absent => return Ok(false),
+            FileText::Denied => return Err(file),
         };
         let is_above = |above| text.parse::<f64>().is_ok_and(|it| it > above);
         let is = |it: &String| WildMatch::new(it).matches(&text);
@@ -142,9 +143,9 @@ fn leaves(machine: &AuditMachine, files: &[String]) -> Seen {
     let mut lists = Vec::new();
     for file in files {
         match machine.read(file) {
-            Said::Absent => {}
-            Said::Denied => return Seen::Denied(file.clone()),
-            Said::Text(text) => lists.push((file, text)),
+            FileText::Absent => {}
+            FileText::Denied => return Seen::Denied(file.clone()),
+            FileText::Text(text) => lists.push((file, text)),
         }
     }
     let mut all = machine.cpus.iter().chain(&machine.others);
@@ -178,7 +179,7 @@ fn of_files(
     judge: impl Fn(&str) -> Result<(), String>,
 ) -> Seen {
     let (mut is_there, mut denied, mut bad) = (false, None, Vec::new());
-    for Found { path, instance } in machine.files(pattern) {
+    for MatchedFile { path, instance } in machine.matching(pattern) {
         match holds(machine, only, &path) {
             Ok(true) => {}
             Ok(false) => continue,
@@ -188,9 +189,9 @@ fn of_files(
             }
         }
         match machine.read(&path) {
-            Said::Absent => continue,
-            Said::Denied => denied = denied.or(Some(path)),
-            Said::Text(text) => {
+            FileText::Absent => continue,
+            FileText::Denied => denied = denied.or(Some(path)),
+            FileText::Text(text) => {
                 is_there = true;
                 if let Err(found) = judge(&text) {
                     let folder = names.map(|names| names.replace('*', &instance));

@@ -95,10 +95,9 @@ mod tests {
     use std::time::Duration;
 
     use vmnoise_events::{Settings, Share};
+    use vmnoise_host::{FileText, Host};
 
     use super::*;
-    use crate::machine::Said;
-    use crate::recorded::settings_within;
     use crate::rule::FileTree;
     use crate::rules::all;
     use crate::tree::grown;
@@ -117,7 +116,9 @@ mod tests {
 
     fn recorded(tree: &FileTree) -> Settings {
         // A busy machine may delay this test longer than a run would wait.
-        settings_within(grown(tree).path(), Duration::from_secs(600)).unwrap()
+        let patience = Duration::from_secs(600);
+        let root = grown(tree);
+        Host::under(root.path()).settings_within(patience).unwrap()
     }
 
     fn irq_affinity() -> AuditRule {
@@ -200,6 +201,6 @@ mod tests {
         let then = AuditMachine::recorded_under(here.path(), recorded, &[2]).unwrap();
         assert!(then.host().is_some());
         let said = then.read("proc/sys/kernel/other");
-        assert_eq!(said, Said::Text("1".into()));
+        assert_eq!(said, FileText::Text("1".into()));
     }
 }

@@ -3,10 +3,10 @@
 
 use std::collections::BTreeSet;
 
-use vmnoise_host::{Scheduling, Thread, cpu_list};
+use vmnoise_host::{FileText, Scheduling, Thread, cpu_list};
 use wildmatch::WildMatch;
 
-use crate::machine::{AuditMachine, Said};
+use crate::machine::AuditMachine;
 use crate::rule::{ThreadFault, Whose};
 use crate::seen::{Bad, Seen};
 use crate::tasks::{ALL, Task, VmTasks, tasks};
@@ -89,7 +89,7 @@ pub(crate) fn no_process(machine: &AuditMachine, name: &str) -> Seen {
     let files = pids
         .into_iter()
         .map(|pid| (pid, format!("proc/{pid}/comm")));
-    let named = files.filter(|(_, file)| machine.read(file) == Said::Text(name.to_owned()));
+    let named = files.filter(|(_, file)| machine.read(file) == FileText::Text(name.to_owned()));
     let bad: Vec<Bad> = named
         .map(|(pid, path)| Bad {
             path,

@@ -8,7 +8,7 @@ use std::path::Path;
 use cargo_metadata::{DependencyKind, MetadataCommand};
 
 /// Crate -> the crates that it may use.
-const ARROWS: [(&str, &[&str]); 20] = [
+const ARROWS: [(&str, &[&str]); 21] = [
     ("vmnoise-events", &[]),
     ("vmnoise-rights", &[]),
     // Format of a VMM's socket on a command line.
@@ -72,10 +72,12 @@ const ARROWS: [(&str, &[&str]); 20] = [
     // Boots labs for the papers' experiments, and reads their recordings.
     (
         "vmnoise-lab",
-        &["vmnoise-explain", "vmnoise-recording", "vmnoise-labs"],
+        &["vmnoise-explain", "vmnoise-recording", "vmnoise-testbed"],
     ),
     // Drives the built binary; uses a crate only for the clock and thread priorities.
-    ("vmnoise-labs", &["vmnoise-events", "vmnoise-workload"]),
+    ("vmnoise-testbed", &["vmnoise-events", "vmnoise-workload"]),
+    // For tests alone.
+    ("vmnoise-testkit", &[]),
     // Runs all parsers of foreign input, and the commands themselves.
     (
         "vmnoise-fuzz",

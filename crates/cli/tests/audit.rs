@@ -5,6 +5,7 @@ use std::process::{Command, Output};
 
 use serde_json::Value;
 use vmnoise_events::{HostFacts, Settings};
+use vmnoise_testkit::TestProcess;
 
 use crate::join_pair::{Flaws, write_guest, write_guest_of, write_host, write_host_of};
 
@@ -61,11 +62,11 @@ fn a_recording_of_another_machine_is_refused() {
 fn a_recording_is_judged_by_how_its_machine_was_set() {
     let folder = tempfile::tempdir().unwrap();
     let here = vmnoise_host::Host::here().facts().unwrap();
-    let boot = std::fs::read_to_string(format!("/{}", vmnoise_audit::BOOT_ID)).unwrap();
+    let boot = std::fs::read_to_string(format!("/{}", vmnoise_host::BOOT_ID)).unwrap();
     for (boot, is_here) in [(boot.trim(), true), ("0", false)] {
         let isolated = [
             ("sys/devices/system/cpu/isolated", "1-3"),
-            (vmnoise_audit::BOOT_ID, boot),
+            (vmnoise_host::BOOT_ID, boot),
         ];
         let set = set(&isolated);
         write_guest_of(&folder.path().join("gaps.vmn"), |facts| {
@@ -508,11 +509,11 @@ mod kvm {
             command
                 .stdout(std::process::Stdio::null())
                 .stderr(std::process::Stdio::null());
-            Running(command.spawn().unwrap())
+            TestProcess::start(&mut command)
         };
         let (one, other) = (vm(last), vm(last));
         let folder = tempfile::tempdir().unwrap();
-        let [one, other] = [&one, &other].map(|it| it.0.id());
+        let [one, other] = [&one, &other].map(|it| it.id());
         let begin = std::time::Instant::now();
         let audit = |line: &str| {
             let output = vmnoise(folder.path(), line);
@@ -535,14 +536,5 @@ mod kvm {
         assert_eq!(cpus, serde_json::json!([last]));
         assert!(policy.contains(&one_task), "{policy}");
         assert!(!policy.contains(&other_task), "{policy}");
-    }
-
-    struct Running(std::process::Child);
-
-    impl Drop for Running {
-        fn drop(&mut self) {
-            let _ = self.0.kill();
-            let _ = self.0.wait();
-        }
     }
 }

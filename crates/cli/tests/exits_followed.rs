@@ -2,7 +2,6 @@
 //! complete, and contain no other VM.
 
 mod kvm {
-    use std::process::{Child, Command, Stdio};
     use std::thread::sleep;
     use std::time::{Duration, Instant};
 
@@ -10,40 +9,9 @@ mod kvm {
     use vmnoise_host::{Host, VmProcess};
     use vmnoise_tracer::{ExitTracer, Streaming};
 
+    use crate::guest_vm;
+
     const STRETCH: Duration = Duration::from_millis(300);
-
-    /// VM that exits all the time; it ends when dropped.
-    struct Guest(Child);
-
-    impl Guest {
-        fn on(cpu: u32) -> Guest {
-            let cpu = cpu.to_string();
-            let child = Command::new(env!("CARGO_BIN_EXE_vmnoise"))
-                .args(["microvm", "--exercise", "io", "-d", "60s", "-c", &cpu])
-                .stdout(Stdio::null())
-                .stderr(Stdio::null())
-                .spawn();
-            Guest(child.unwrap())
-        }
-
-        fn vm(&self) -> VmProcess {
-            loop {
-                let vms = Host::here().vms().into_iter();
-                let mut own = vms.filter(|vm| vm.pid == self.0.id());
-                if let Some(vm) = own.next() {
-                    return vm;
-                }
-                sleep(Duration::from_millis(20));
-            }
-        }
-    }
-
-    impl Drop for Guest {
-        fn drop(&mut self) {
-            self.0.kill().unwrap();
-            self.0.wait().unwrap();
-        }
-    }
 
     /// Follows this VM for a while. Returns the processes of all vCPUs by their ids, the number of
     /// exits, both reported and counted, and the number of sources.
@@ -88,8 +56,8 @@ mod kvm {
     fn one_vm_after_the_other_is_told_of_whole_and_alone() {
         let cpus = Host::here().allowed_cpus().unwrap();
         let (first, last) = (cpus[0], cpus[cpus.len() - 1]);
-        let guests = [Guest::on(first), Guest::on(last), Guest::on(last)];
-        let vms = guests.each_ref().map(Guest::vm);
+        let guests = [first, last, last].map(|cpu| guest_vm::start("io", "60s", cpu));
+        let vms = guests.each_ref().map(guest_vm::found);
         let mut tracer = ExitTracer::load(8, Streaming::Stretches).unwrap();
         let mut cost_ns = 0;
         for vm in [&vms[0], &vms[1], &vms[2], &vms[0]] {

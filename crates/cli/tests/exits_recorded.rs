@@ -3,55 +3,26 @@
 
 mod kvm {
     use std::path::Path;
-    use std::process::{Child, Command, Stdio};
-    use std::time::{Duration, Instant};
+    use std::process::{Command, Stdio};
 
     use vmnoise_events::{Event, LossKind};
     use vmnoise_host::Host;
     use vmnoise_recording::{RecordingEnd, RecordingReader};
 
+    use crate::guest_vm;
+
     /// Longest time between the end of an exit and the submission of its record.
     const SLACK_NS: u64 = 1_000_000;
-    /// Time limit for the start of the VM.
-    const BACKSTOP: Duration = Duration::from_secs(20);
-
-    /// VM that exits all the time; it ends when dropped.
-    struct Guest(Child);
-
-    impl Guest {
-        /// Returns when the VM is there.
-        fn start() -> Guest {
-            let cpu = Host::here().allowed_cpus().unwrap()[0].to_string();
-            let words = ["microvm", "--exercise", "io", "-d", "60s", "-c", &cpu];
-            let guest = Guest(vmnoise(&words).spawn().unwrap());
-            let begun = Instant::now();
-            while !Host::here().vms().iter().any(|vm| vm.pid == guest.0.id()) {
-                assert!(begun.elapsed() < BACKSTOP, "the VM does not start");
-                std::thread::sleep(Duration::from_millis(10));
-            }
-            guest
-        }
-    }
-
-    impl Drop for Guest {
-        fn drop(&mut self) {
-            self.0.kill().unwrap();
-            self.0.wait().unwrap();
-        }
-    }
-
-    fn vmnoise(words: &[&str]) -> Command {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_vmnoise"));
-        command.args(words).stdout(Stdio::null());
-        command.stderr(Stdio::null());
-        command
-    }
 
     /// Records the exits of a VM for some seconds.
     fn record(path: &Path) {
-        let _guest = Guest::start();
-        let words = ["exits", "-q", "-d", "2s", "-o", path.to_str().unwrap()];
-        let status = vmnoise(&words).status().unwrap();
+        let cpu = Host::here().allowed_cpus().unwrap()[0];
+        let guest = guest_vm::start("io", "60s", cpu);
+        guest_vm::found(&guest);
+        let mut exits = Command::new(env!("CARGO_BIN_EXE_vmnoise"));
+        exits.args(["exits", "-q", "-d", "2s", "-o"]).arg(path);
+        let exits = exits.stdout(Stdio::null()).stderr(Stdio::null());
+        let status = exits.status().unwrap();
         assert!(status.success(), "{status}");
     }
 

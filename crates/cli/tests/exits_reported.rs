@@ -3,35 +3,17 @@
 
 mod kvm {
     use std::collections::BTreeMap;
-    use std::process::{Child, Command, Stdio};
-    use std::time::{Duration, Instant};
+    use std::time::Duration;
 
     use vmnoise_events::{
         Activity, ActivityKind, Event, LossKind, Share, Vcpu, VcpuExit, VcpuId, VcpuInterval,
         VcpuIntervalKind, VcpuTotals,
     };
     use vmnoise_host::Host;
+    use vmnoise_testkit::{TestProcess, wait_until_every};
     use vmnoise_tracer::{ExitTracer, Streaming};
 
-    /// Task that keeps one CPU busy until it is killed.
-    struct Hog(Child);
-
-    impl Hog {
-        fn on(cpu: u32) -> Hog {
-            let cpu = cpu.to_string();
-            let child = Command::new("taskset")
-                .args(["-c", &cpu, "sh", "-c", "while :; do :; done"])
-                .spawn();
-            Hog(child.unwrap())
-        }
-    }
-
-    impl Drop for Hog {
-        fn drop(&mut self) {
-            self.0.kill().unwrap();
-            self.0.wait().unwrap();
-        }
-    }
+    use crate::guest_vm;
 
     /// Everything that was reported, with its definitions.
     #[derive(Default)]
@@ -85,28 +67,14 @@ mod kvm {
         let mut tracer = ExitTracer::load(64, Streaming::Exits { threshold_ns: 0 }).unwrap();
         tracer.attach().unwrap();
         tracer.count().unwrap();
-        let hog = Hog::on(cpu);
-        let hog_name = format!("sh:{}", hog.0.id());
-        let mut vm = Command::new(env!("CARGO_BIN_EXE_vmnoise"))
-            .args([
-                "microvm",
-                "--exercise",
-                "io",
-                "-d",
-                "2s",
-                "-c",
-                &cpu.to_string(),
-            ])
-            .stdout(Stdio::null())
-            .spawn()
-            .unwrap();
+        let hog = TestProcess::busy(cpu);
+        let hog_name = format!("sh:{}", hog.id());
+        let mut vm = guest_vm::start("io", "2s", cpu);
         let mut reported = Reported::default();
-        let end = Instant::now() + Duration::from_secs(20);
-        while vm.try_wait().unwrap().is_none() {
-            assert!(Instant::now() < end, "the VM does not end");
-            std::thread::sleep(Duration::from_millis(20));
+        wait_until_every(Duration::from_millis(20), "the end of the VM", || {
             tracer.drain(&mut |event| reported.take(event)).unwrap();
-        }
+            vm.try_wait().unwrap().is_some()
+        });
         tracer.learn(&[], Host::here().vms());
         tracer.detach().unwrap();
         tracer.drain(&mut |event| reported.take(event)).unwrap();

@@ -1,10 +1,12 @@
 //! Test of `vmnoise exits trace` with a real VM: its lines, its timelines, and its recording.
 
 mod kvm {
-    use std::process::{Child, Command, Stdio};
-    use std::time::Duration;
+    use std::process::Command;
 
-    use vmnoise_host::{Host, VmProcess};
+    use vmnoise_host::Host;
+    use vmnoise_testkit::TestProcess;
+
+    use crate::guest_vm;
 
     const VMNOISE: &str = env!("CARGO_BIN_EXE_vmnoise");
 
@@ -21,38 +23,8 @@ mod kvm {
         "halted:",
     ];
 
-    /// Program that runs until it is killed.
-    struct Beside(Child);
-
-    impl Beside {
-        fn start(program: &str, arguments: &[&str]) -> Beside {
-            let mut command = Command::new(program);
-            command.args(arguments).stdout(Stdio::null());
-            Beside(command.spawn().unwrap())
-        }
-    }
-
-    impl Drop for Beside {
-        fn drop(&mut self) {
-            self.0.kill().unwrap();
-            self.0.wait().unwrap();
-        }
-    }
-
-    /// Starts a VM that makes this exit; returns when it runs.
-    fn vm(exercise: &str, duration: &str, cpu: &str) -> Beside {
-        let arguments = ["microvm", "--exercise", exercise, "-d", duration, "-c", cpu];
-        let vm = Beside::start(VMNOISE, &arguments);
-        let is_it = |known: &VmProcess| known.pid == vm.0.id() && !known.vcpus.is_empty();
-        while !Host::here().vms().iter().any(is_it) {
-            std::thread::sleep(Duration::from_millis(10));
-        }
-        vm
-    }
-
-    fn last_cpu() -> String {
-        let cpus = Host::here().allowed_cpus().unwrap();
-        cpus.last().unwrap().to_string()
+    fn last_cpu() -> u32 {
+        *Host::here().allowed_cpus().unwrap().last().unwrap()
     }
 
     fn vmnoise(arguments: &[&str]) -> String {
@@ -71,12 +43,13 @@ mod kvm {
     #[test]
     fn each_line_adds_up_names_who_preempted_and_replays() {
         let cpu = last_cpu();
-        let vm = vm("io", "60s", &cpu);
-        let hog = Beside::start("taskset", &["-c", &cpu, "sh", "-c", "while :; do :; done"]);
+        let vm = guest_vm::start("io", "60s", cpu);
+        guest_vm::found(&vm);
+        let hog = TestProcess::busy(cpu);
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("host.rec");
         let file = file.to_str().unwrap();
-        let pid = vm.0.id().to_string();
+        let pid = vm.id().to_string();
         let options = ["--vm", &pid, "-d", "2s", "--timeline", "1", "-o", file];
         let live = vmnoise(&[&["exits", "trace"], &options[..]].concat());
         let exits: Vec<&str> = live
@@ -94,7 +67,7 @@ mod kvm {
             assert_eq!(shares_ns, dur_ns, "{line}");
             assert!(numbers(shares, "vmm:").sum::<u64>() > 0, "{line}");
         }
-        let by = format!(" by:sh:{}", hog.0.id());
+        let by = format!(" by:sh:{}", hog.id());
         let preempted = exits.iter().any(|line| line.contains(&by));
         assert!(preempted, "nobody was preempted{by}");
         assert_eq!(live.matches("\n         sum ").count(), 1, "{live}");
@@ -104,8 +77,9 @@ mod kvm {
 
     #[test]
     fn a_vm_that_ends_ends_the_run() {
-        let vm = vm("hlt", "3s", &last_cpu());
-        let pid = vm.0.id().to_string();
+        let vm = guest_vm::start("hlt", "3s", last_cpu());
+        guest_vm::found(&vm);
+        let pid = vm.id().to_string();
         let json = vmnoise(&["exits", "--vm", &pid, "--format", "json"]);
         assert!(json.contains("\"schema\": \"vmnoise.exits/1\""), "{json}");
     }

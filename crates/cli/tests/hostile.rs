@@ -8,11 +8,12 @@ mod kvm {
     use std::os::unix::net::UnixListener;
     use std::os::unix::process::CommandExt;
     use std::path::Path;
-    use std::process::{Child, Command, Output, Stdio};
+    use std::process::{Command, Output, Stdio};
 
     use tempfile::TempDir;
     use vmnoise_host::Host;
     use vmnoise_recording::seal;
+    use vmnoise_testkit::TestProcess;
 
     use crate::host_feed::root::{PseudoHost, send};
     use crate::join_pair::{Flaws, write_guest, write_host};
@@ -26,16 +27,6 @@ mod kvm {
     /// Part of the name that is shown unchanged.
     const FORGED: &str = "FAKE";
 
-    /// Process that is killed on drop.
-    struct Process(Child);
-
-    impl Drop for Process {
-        fn drop(&mut self) {
-            let _ = self.0.kill();
-            self.0.wait().unwrap();
-        }
-    }
-
     /// Returns a command that runs this program under the hostile name.
     fn disguised(folder: &Path, program: &str) -> Command {
         let name = folder.join(HOSTILE);
@@ -44,13 +35,12 @@ mod kvm {
     }
 
     /// Starts a task with this name that alternately works and sleeps on this CPU.
-    fn task(folder: &Path, cpu: u32) -> Process {
+    fn task(folder: &Path, cpu: u32) -> TestProcess {
         let script = "exec 9<> <(:); while :; do i=0; \
                       while [ $i -lt 20000 ]; do i=$((i+1)); done; read -t 0.002 -u 9; done";
         let mut bash = disguised(folder, "/bin/bash");
-        let child = bash.args(["-c", script]).stdout(Stdio::null()).spawn();
-        let task = Process(child.unwrap());
-        let pid = task.0.id().to_string();
+        let task = TestProcess::start(bash.args(["-c", script]).stdout(Stdio::null()));
+        let pid = task.id().to_string();
         let pinned = Command::new("taskset")
             .args(["-p", "-c", &cpu.to_string(), &pid])
             .output();
@@ -59,14 +49,13 @@ mod kvm {
     }
 
     /// Starts a VM with this name: its VMM has no name for it, so the name of the program is used.
-    fn vm(folder: &Path, cpu: u32) -> Process {
-        let child = disguised(folder, env!("CARGO_BIN_EXE_vmnoise"))
-            .args(["microvm", "--exercise", "io", "-d", "600s", "-c"])
+    fn vm(folder: &Path, cpu: u32) -> TestProcess {
+        let mut vmm = disguised(folder, env!("CARGO_BIN_EXE_vmnoise"));
+        vmm.args(["microvm", "--exercise", "io", "-d", "600s", "-c"])
             .arg(cpu.to_string())
             .stdout(Stdio::null())
-            .stderr(Stdio::null())
-            .spawn();
-        Process(child.unwrap())
+            .stderr(Stdio::null());
+        TestProcess::start(&mut vmm)
     }
 
     /// CPU for the process of [`is_a_vmm_if_it_is_told_to`].
@@ -74,19 +63,18 @@ mod kvm {
 
     /// Starts a VM whose name is on the command line of its VMM; it is much longer than a task's
     /// name.
-    fn named_vm(cpu: u32) -> Process {
+    fn named_vm(cpu: u32) -> TestProcess {
         let name = format!("{HOSTILE}\u{2028}{}", "x".repeat(300));
         let this = "hostile::kvm::is_a_vmm_if_it_is_told_to";
-        let child = Command::new(std::env::current_exe().unwrap())
-            .arg0("qemu-system-x86_64")
+        let mut vmm = Command::new(std::env::current_exe().unwrap());
+        vmm.arg0("qemu-system-x86_64")
             // All words after `--` would be names of tests too.
             .args(["--exact", "--test-threads=1", this, "--", "-name"])
             .arg(format!("guest={name},debug-threads=on"))
             .env(VMM_CPU, cpu.to_string())
             .stdout(Stdio::null())
-            .stderr(Stdio::null())
-            .spawn();
-        Process(child.unwrap())
+            .stderr(Stdio::null());
+        TestProcess::start(&mut vmm)
     }
 
     /// Returns the beginning of such a name as it must be shown.
@@ -271,7 +259,7 @@ mod kvm {
             assert!(shows(folder, line), "{line}: no trace of {SHOWN}");
         }
         // The only measured thread has the hostile name.
-        let pid = task.0.id().to_string();
+        let pid = task.id().to_string();
         for words in [["--pid", &*pid], ["--comm", HOSTILE]] {
             let words = [&["osnoise", "-d", "1s", "--format", "json"], &words[..]].concat();
             assert!(shows_words(folder, &words), "{words:?}: no trace");

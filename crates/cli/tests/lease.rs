@@ -6,7 +6,7 @@ mod root {
     use std::io::{BufRead, BufReader, ErrorKind, Write};
     use std::os::fd::OwnedFd;
     use std::path::{Path, PathBuf};
-    use std::process::{Child, Command, Stdio};
+    use std::process::{Command, Stdio};
     use std::time::{Duration, Instant};
 
     use nix::sys::ptrace;
@@ -17,6 +17,7 @@ mod root {
     use rustix::process::{Signal, kill_process};
     use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
     use rustix::termios::{Winsize, tcsetwinsize};
+    use vmnoise_testkit::{TestProcess, wait_for, wait_until};
 
     /// Time limit on a busy machine.
     const LONG_ENOUGH: Duration = Duration::from_secs(30);
@@ -33,15 +34,7 @@ mod root {
     /// microseconds. A tick, the granularity of a running thread's CPU time, is less too.
     const LOOKS_PART: u32 = 50;
 
-    /// Process that is killed on drop.
-    struct Run(Child);
-
-    impl Drop for Run {
-        fn drop(&mut self) {
-            let _ = self.0.kill();
-            let _ = self.0.wait();
-        }
-    }
+    struct Run(TestProcess);
 
     impl Run {
         fn start(line: &str, stdout: Stdio) -> Run {
@@ -49,38 +42,34 @@ mod root {
         }
 
         fn start_saying(line: &str, stdout: Stdio, stderr: Stdio) -> Run {
-            let child = Command::new(env!("CARGO_BIN_EXE_vmnoise"))
+            let mut command = Command::new(env!("CARGO_BIN_EXE_vmnoise"));
+            command
                 .args(line.split(' '))
                 .env("TERM", "xterm")
                 .stdin(Stdio::null())
                 .stdout(stdout)
-                .stderr(stderr)
-                .spawn();
-            Run(child.unwrap())
+                .stderr(stderr);
+            Run(TestProcess::start(&mut command))
         }
 
         /// Starts the program on a terminal of its own, without stderr.
         fn start_on(terminal: &Path, term: &str, line: &str) -> Run {
             let open = || fs::File::options().read(true).write(true).open(terminal);
-            let child = Command::new("setsid")
+            let mut command = Command::new("setsid");
+            command
                 .args(["--ctty", env!("CARGO_BIN_EXE_vmnoise")])
                 .args(line.split(' '))
                 .env("TERM", term)
                 .stdin(open().unwrap())
                 .stdout(open().unwrap())
-                .stderr(Stdio::null())
-                .spawn();
-            Run(child.unwrap())
+                .stderr(Stdio::null());
+            Run(TestProcess::start(&mut command))
         }
 
         /// Ends the program by one Ctrl-C, although nothing reads its result.
         fn interrupt(&mut self) {
             self.signal(Signal::INT);
-            let begin = Instant::now();
-            while self.0.try_wait().unwrap().is_none() {
-                assert!(begin.elapsed() < LONG_ENOUGH, "Ctrl-C does not end it");
-                std::thread::sleep(Duration::from_millis(20));
-            }
+            wait_for("its end after Ctrl-C", || self.0.try_wait().unwrap());
         }
 
         fn signal(&self, signal: Signal) {
@@ -176,13 +165,8 @@ mod root {
         }
 
         fn wait_until_it(&self, works: bool) {
-            let begin = Instant::now();
-            while self.works() != works {
-                assert!(
-                    begin.elapsed() < LONG_ENOUGH,
-                    "it never came to works: {works}"
-                );
-            }
+            let what = format!("a state in which it works: {works}");
+            wait_until(&what, || self.works() == works);
         }
     }
 
@@ -438,9 +422,7 @@ mod root {
             run.wait_until_it_runs();
             let around = Instant::now();
             run.signal(Signal::STOP);
-            while !run.is_stopped() {
-                assert!(around.elapsed() < LONG_ENOUGH, "{command}: not stopped");
-            }
+            wait_until("the stop of all threads", || run.is_stopped());
             // A thread is reported as stopped a moment before it leaves its CPU.
             std::thread::sleep(LOOK);
             let inside = Instant::now();

@@ -1,6 +1,7 @@
 //! Tests of vmnoise as a program, and of its documents.
 #![allow(clippy::unwrap_used)] // A failed `unwrap` fails the test.
 
+mod guest_vm;
 mod join_pair;
 mod many_gaps;
 mod timer_recording;

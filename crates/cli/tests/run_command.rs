@@ -6,7 +6,7 @@ use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
 use serde_json::Value;
-use vmnoise_labs::{Quota, skipped};
+use vmnoise_testbed::{Quota, skipped};
 
 fn vmnoise(arguments: &[&str]) -> Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_vmnoise"));

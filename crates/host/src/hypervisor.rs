@@ -14,20 +14,19 @@ impl Host {
             let guest = self.line("sys/hypervisor/guest_type");
             return Some(guest.map_or_else(|_| "Xen".to_owned(), |kind| format!("Xen {kind}")));
         }
-        let cpuinfo = self.text("proc/cpuinfo").ok()?;
-        let flagged = cpuinfo
-            .lines()
-            .filter_map(|line| line.split_once(':'))
-            .filter(|(key, _)| key.trim() == "flags")
-            .any(|(_, flags)| {
-                flags
-                    .split_ascii_whitespace()
-                    .any(|flag| flag == "hypervisor")
-            });
-        flagged.then(|| match (self.signature)() {
+        self.is_guest().then(|| match (self.signature)() {
             Some("KVM") if self.is_firecracker() => "KVM (Firecracker)".to_owned(),
             signature => signature.unwrap_or("unnamed").to_owned(),
         })
+    }
+
+    /// Returns whether the CPUs of this machine report that they belong to a guest (flag
+    /// `hypervisor` of /proc/cpuinfo).
+    pub fn is_guest(&self) -> bool {
+        let cpuinfo = self.text("proc/cpuinfo").unwrap_or_default();
+        let mut lines = cpuinfo.lines().filter_map(|line| line.split_once(':'));
+        let is_flag = |flags: &str| flags.split_whitespace().any(|flag| flag == "hypervisor");
+        lines.any(|(key, flags)| key.trim() == "flags" && is_flag(flags))
     }
 
     /// Returns whether the hypervisor is Firecracker. Firecracker has no DMI that contains its
@@ -81,6 +80,19 @@ mod tests {
         let (_root, mut bare) = machine();
         bare.signature = || Some("KVM");
         assert_eq!(bare.hypervisor(), None);
+    }
+
+    #[test]
+    fn a_guest_is_known_by_the_flags_of_its_cpus() {
+        for (cpuinfo, is_guest) in [
+            ("flags\t\t: fpu hypervisor tsc\n", true),
+            ("flags\t\t: fpu tsc\nmodel name\t: hypervisor\n", false),
+            ("", false),
+        ] {
+            let (_root, host) = tree(&[("proc/cpuinfo", cpuinfo)]);
+            assert_eq!(host.is_guest(), is_guest, "{cpuinfo}");
+        }
+        assert!(!tree(&[]).1.is_guest());
     }
 
     #[test]

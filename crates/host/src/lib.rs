@@ -10,21 +10,27 @@ pub mod cpu_list;
 pub mod fixtures;
 mod hypervisor;
 mod kvm_debugfs;
+mod kvm_module;
+mod kvm_pvm;
 mod lapic_timer;
 mod pid_numbers;
 mod posted;
+mod pressure;
+mod quota;
 mod requested_cpus;
 mod rights;
 mod scheduling;
+mod settings;
 mod smi;
+mod steal;
+mod thread_counters;
 mod threads;
 mod throttling;
 mod uuid;
 mod vms;
 
 use std::{
-    fs,
-    io::{self, Read},
+    fs, io,
     path::{Path, PathBuf},
 };
 
@@ -33,20 +39,20 @@ use vmnoise_events::HostFacts;
 pub use cgroups::CgroupNames;
 pub use clock_event::ClockEventDevice;
 pub use kvm_debugfs::{GuestTsc, KvmDebugfs};
+pub use kvm_pvm::KVM_PVM;
 pub use lapic_timer::LapicTimerAdvance;
 pub use posted::PostedCounts;
 pub use requested_cpus::CpuError;
 pub use rights::{Capabilities, Capability, Lockdown};
 pub use scheduling::Scheduling;
+pub use settings::{BOOT_ID, FileText, MachineFiles, MatchedFile, VmPlaceholder};
 pub use smi::{NoSmiCount, PmuEvent};
+pub use thread_counters::ThreadCounters;
 pub use threads::{Thread, ThreadPlace};
 pub use throttling::{FairServer, Throttling};
 pub use vms::{VcpuThread, VmProcess, leads_to_vm};
 
 const CPUS: &str = "sys/devices/system/cpu";
-/// Number of bytes in which the first CPU of /proc/cpuinfo certainly fits. With a thousand CPUs,
-/// the whole file is a thousand times as long.
-const FIRST_CPU_BYTES: u64 = 8 << 10;
 
 /// A machine whose facts are read from its /proc and /sys.
 #[derive(Debug, Clone)]
@@ -139,47 +145,6 @@ impl Host {
         cpus.sort_unstable();
         cpus.dedup();
         cpus
-    }
-
-    /// Returns the name of KVM's vendor module (`kvm_intel`, `kvm_amd`, `kvm_pvm`), whether it is
-    /// loaded or built in; `None` if there is none. If both vendors' modules are built in, the
-    /// instruction set of the CPU decides.
-    pub fn kvm_module(&self) -> Option<String> {
-        let of_vendors = match self.virtualization() {
-            Some(only) => vec![only],
-            None => vec!["kvm_intel", "kvm_amd"],
-        };
-        let modules = ["kvm_pvm"].into_iter().chain(of_vendors);
-        let exists = |module: &&str| self.root.join("sys/module").join(module).exists();
-        modules.into_iter().find(exists).map(str::to_owned)
-    }
-
-    /// Returns the vendor module that works on this CPU; `None` if /proc/cpuinfo does not show any.
-    fn virtualization(&self) -> Option<&'static str> {
-        let cpuinfo = fs::File::open(self.root.join("proc/cpuinfo")).ok()?;
-        let mut first_cpu = Vec::new();
-        cpuinfo
-            .take(FIRST_CPU_BYTES)
-            .read_to_end(&mut first_cpu)
-            .ok()?;
-        let first_cpu = String::from_utf8_lossy(&first_cpu);
-        let mut lines = first_cpu.lines().filter_map(|line| line.split_once(':'));
-        let (_, flags) = lines.find(|(key, _)| key.trim() == "flags")?;
-        flags.split_ascii_whitespace().find_map(|flag| match flag {
-            "vmx" => Some("kvm_intel"),
-            "svm" => Some("kvm_amd"),
-            _ => None,
-        })
-    }
-
-    /// Returns whether KVM may use posted interrupts, whose vectors (`PIN`, `NPI` and `PIW` of
-    /// /proc/interrupts) have no tracepoint. Only VMX has posted interrupts, and only with APICv
-    /// (vmx_can_use_vtd_pi and enable_apicv of arch/x86/kvm/vmx). If the module kvm_intel does not
-    /// report whether it uses APICv, the result is `true`.
-    pub fn posts_interrupts(&self) -> bool {
-        let apicv = self.line("sys/module/kvm_intel/parameters/enable_apicv");
-        let is_intel = self.kvm_module().as_deref() == Some("kvm_intel");
-        is_intel && apicv.map_or(true, |apicv| apicv != "N")
     }
 
     /// Returns whether the kernel is PREEMPT_RT: almost all of it can be preempted, including
@@ -364,37 +329,6 @@ mod tests {
         ] {
             let (_root, host) = tree(&[(file, text)]);
             assert_eq!(host.is_preempt_rt(), is_rt, "{file}: {text}");
-        }
-    }
-
-    #[test]
-    fn of_two_modules_that_are_built_in_the_one_for_this_cpu_counts() {
-        let of = |flags: &str, module: &str| {
-            let cpuinfo = format!("processor\t: 0\nflags\t\t: fpu {flags} tsc\n");
-            let (_root, host) = tree(&[
-                ("proc/cpuinfo", &cpuinfo),
-                ("sys/module/kvm_intel/parameters/ept", "Y\n"),
-                ("sys/module/kvm_amd/parameters/npt", "Y\n"),
-                (&format!("sys/module/{module}/version"), ""),
-            ]);
-            (host.kvm_module().unwrap(), host.posts_interrupts())
-        };
-        assert_eq!(of("svm", "kvm"), ("kvm_amd".to_owned(), false));
-        assert_eq!(of("vmx", "kvm"), ("kvm_intel".to_owned(), true));
-        assert_eq!(of("svm", "kvm_pvm"), ("kvm_pvm".to_owned(), false));
-    }
-
-    #[test]
-    fn vmx_posts_interrupts_unless_it_says_that_it_does_not() {
-        const APICV: &str = "sys/module/kvm_intel/parameters/enable_apicv";
-        for (file, text, posts) in [
-            (APICV, "Y\n", true),
-            (APICV, "N\n", false),
-            ("sys/module/kvm_intel/version", "", true),
-            ("sys/module/kvm_amd/parameters/avic", "Y\n", false),
-        ] {
-            let (_root, host) = tree(&[(file, text)]);
-            assert_eq!(host.posts_interrupts(), posts, "{file}: {text}");
         }
     }
 

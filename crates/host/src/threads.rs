@@ -147,7 +147,7 @@ impl Host {
         Ok(self.numbers_in(&format!("proc/{pid}/task"))?.len())
     }
 
-    fn numbers_in(&self, folder: &str) -> io::Result<Vec<u32>> {
+    pub(super) fn numbers_in(&self, folder: &str) -> io::Result<Vec<u32>> {
         let entries = fs::read_dir(self.root.join(folder))?;
         let names = entries.flatten().map(|entry| entry.file_name());
         Ok(names

@@ -160,7 +160,7 @@ fn measure(arguments: &LabRunArguments) -> Result<()> {
 /// Checks that the programs that every cell needs are available, before a run spends time.
 fn ready(place: &CellPlace) -> Result<()> {
     ensure!(
-        vmnoise_labs::find_binary().is_some(),
+        vmnoise_testbed::find_binary().is_some(),
         "vmnoise itself is not built: run `make build` first"
     );
     if !place.takes_qemu() {

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use vmnoise_labs::bed::{self, DebianProgram};
-use vmnoise_labs::stress_ng;
+use vmnoise_testbed::bed::{self, DebianProgram};
+use vmnoise_testbed::stress_ng;
 
 use crate::scenario::{
     Cell, CellKernel, CellPolicy, CellWorkload, GuestExercise, Hypervisor, Load, Measure,

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use anyhow::{Context, Result, ensure};
-use vmnoise_labs::bed::{self, ToFetch};
+use vmnoise_testbed::bed::{self, ToFetch};
 
 use crate::place::CellPlace;
 use crate::plan::PlannedCell;

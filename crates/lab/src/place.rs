@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use anyhow::Result;
-use vmnoise_labs::bed::{self, BedPart};
+use vmnoise_testbed::bed::{self, BedPart};
 
 use crate::accel::Accel;
 use crate::machine::BootedMachine;

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::fmt::Write;
 use std::time::Duration;
 
-use vmnoise_labs::bed::BedPart;
+use vmnoise_testbed::bed::BedPart;
 
 use crate::place::CellPlace;
 use crate::scenario::{Cell, Scenario};

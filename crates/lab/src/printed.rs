@@ -2,7 +2,7 @@
 //! recordings.
 
 use anyhow::{Context, Result, ensure};
-use vmnoise_labs::bed::CommandOutput;
+use vmnoise_testbed::bed::CommandOutput;
 
 use crate::measuring;
 use crate::scenario::{Cell, Measure};

@@ -10,7 +10,7 @@ use std::time::Instant;
 
 use anyhow::{Context, Result};
 use sha2::{Digest, Sha256};
-use vmnoise_labs::binary;
+use vmnoise_testbed::binary;
 
 use crate::figures::RepetitionFigures;
 use crate::folder::{CellEnd, Folder};

@@ -46,8 +46,8 @@ mod lab_full {
     mod own_suite {
         use std::path::PathBuf;
 
-        use vmnoise_labs::bed::{CommandOutput, DebianKernel, Lab, XenLab};
-        use vmnoise_labs::lab_program;
+        use vmnoise_testbed::bed::{CommandOutput, DebianKernel, Lab, XenLab};
+        use vmnoise_testbed::lab_program;
 
         use super::super::*;
 

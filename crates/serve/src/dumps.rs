@@ -10,6 +10,7 @@ use anyhow::Result;
 use jiff::Timestamp;
 use prometheus_client::metrics::exemplar::CounterWithExemplar;
 use vmnoise_events::Name;
+use vmnoise_host::Host;
 use vmnoise_serve_arguments::{DumpLimit, Sign};
 
 use crate::canary::Canary;
@@ -17,7 +18,6 @@ use crate::clock::{now_ns, seconds};
 use crate::dump_folder::{self, Counts, DumpFolder, Kind, Shelf};
 use crate::flight::Wanted;
 use crate::ledger::VmTotals;
-use crate::proc_sums;
 use crate::signs::{Finding, Signs, Sums, VmSums};
 
 /// Content of a dump: the last 90 s of all VMs. Dumps are at least 60 s apart, so a dump overlaps
@@ -226,6 +226,7 @@ impl Guests {
 }
 
 fn sums<'a>(limits: &[DumpLimit], vms: impl Iterator<Item = &'a VmTotals>, mono_ns: u64) -> Sums {
+    let host = Host::here();
     let wants = |sign| limits.iter().any(|limit| limit.sign == sign);
     let of_vm = |vm: &VmTotals| {
         let lost = vm.lost.shares().iter().map(|(_, ns)| ns).sum::<u64>();
@@ -241,9 +242,11 @@ fn sums<'a>(limits: &[DumpLimit], vms: impl Iterator<Item = &'a VmTotals>, mono_
         mono_ns,
         vms: vms.map(of_vm).collect(),
         steal: wants(Sign::Steal)
-            .then(proc_sums::steal_ns)
+            .then(|| host.cpu_steal_ns())
             .unwrap_or_default(),
-        pressure: wants(Sign::Pressure).then(proc_sums::pressure_ns).flatten(),
+        pressure: wants(Sign::Pressure)
+            .then(|| host.cpu_pressure_ns())
+            .flatten(),
     }
 }
 

@@ -9,11 +9,11 @@ use std::process::Command;
 use serde_json::Value;
 use vmnoise_events::{Activation, Event};
 use vmnoise_explain::Matcher;
-use vmnoise_labs::bed::{DebianKernel, Lab};
-use vmnoise_labs::lab_program;
-use vmnoise_labs::pair::explain;
-use vmnoise_labs::vmm_steps::Treatment;
 use vmnoise_recording::RecordingReader;
+use vmnoise_testbed::bed::{DebianKernel, Lab};
+use vmnoise_testbed::lab_program;
+use vmnoise_testbed::pair::explain;
+use vmnoise_testbed::vmm_steps::Treatment;
 
 use crate::harness::{Metrics, PROGRAM};
 

@@ -2,9 +2,10 @@
 
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
-use std::process::{Child, Command, ExitStatus, Stdio};
-use std::thread::sleep;
-use std::time::{Duration, Instant};
+use std::process::{Command, ExitStatus, Stdio};
+use std::time::Duration;
+
+use vmnoise_testkit::{TestProcess, wait_until_every};
 
 /// The packaged rules for Prometheus.
 pub const RULES: &str = concat!(
@@ -12,16 +13,16 @@ pub const RULES: &str = concat!(
     "/../../packaging/prometheus/vmnoise.rules.yml"
 );
 
-pub use vmnoise_labs::metrics::Metrics;
+pub use vmnoise_testbed::metrics::Metrics;
 
 /// Path of `vmnoise-serve`.
 pub const PROGRAM: &str = env!("CARGO_BIN_EXE_vmnoise-serve");
-/// Longest time for which a test waits for a condition.
-const BACKSTOP: Duration = Duration::from_secs(20);
+/// Time between two scrapes of a test that waits.
+const SCRAPE: Duration = Duration::from_millis(100);
 
 /// A running server. It ends when this value is dropped.
 pub struct Serve {
-    child: Child,
+    process: TestProcess,
     address: String,
 }
 
@@ -41,20 +42,20 @@ impl Serve {
         if !command.get_args().any(|word| word == "--cost-limit") {
             command.args(["--cost-limit", "100"]);
         }
-        let mut child = command.stdout(Stdio::piped()).spawn().unwrap();
+        let mut process = TestProcess::start(command.stdout(Stdio::piped()));
         let mut said = String::new();
-        let mut stdout = BufReader::new(child.stdout.take().unwrap());
+        let mut stdout = BufReader::new(process.stdout.take().unwrap());
         stdout.read_line(&mut said).unwrap();
         let (_, address) = said.split_once("://").unwrap();
         let (address, _) = address.split_once('/').unwrap();
         Serve {
             address: address.to_owned(),
-            child,
+            process,
         }
     }
 
     pub fn pid(&self) -> u32 {
-        self.child.id()
+        self.process.id()
     }
 
     /// Returns the address and port of the server.
@@ -75,20 +76,20 @@ impl Serve {
     /// Requests the server to end, as a service manager does. Waits for its end.
     pub fn end(mut self) -> ExitStatus {
         self.ask_to_end();
-        self.child.wait().unwrap()
+        self.process.wait().unwrap()
     }
 
     /// Requests the server to end. Returns its exit status and its stderr, which must be piped.
     pub fn end_and_say(mut self) -> (ExitStatus, String) {
         self.ask_to_end();
         let mut said = String::new();
-        let mut stderr = self.child.stderr.take().unwrap();
+        let mut stderr = self.process.stderr.take().unwrap();
         stderr.read_to_string(&mut said).unwrap();
-        (self.child.wait().unwrap(), said)
+        (self.process.wait().unwrap(), said)
     }
 
     fn ask_to_end(&self) {
-        let pid = rustix::process::Pid::from_child(&self.child);
+        let pid = rustix::process::Pid::from_child(&self.process);
         rustix::process::kill_process(pid, rustix::process::Signal::TERM).unwrap();
     }
 
@@ -108,11 +109,7 @@ impl Serve {
 
     /// Waits until the metrics meet a condition.
     pub fn wait_until(&self, what: &str, is_so: impl Fn(&Metrics) -> bool) {
-        let begin = Instant::now();
-        while !is_so(&self.metrics()) {
-            assert!(begin.elapsed() < BACKSTOP, "no {what} after {BACKSTOP:?}");
-            sleep(Duration::from_millis(100));
-        }
+        wait_until_every(SCRAPE, what, || is_so(&self.metrics()));
     }
 }
 
@@ -134,12 +131,5 @@ pub fn get_as(host: &str, path: &str, media_type: &str) -> io::Result<String> {
     match head.split(' ').nth(1) {
         Some("200") => Ok(body.to_owned()),
         _ => Err(io::Error::other(answer)),
-    }
-}
-
-impl Drop for Serve {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
     }
 }

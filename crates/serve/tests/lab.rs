@@ -2,9 +2,9 @@
 
 use std::path::Path;
 
-use vmnoise_labs::bed::{DebianKernel, DebianSuite, Lab};
-use vmnoise_labs::installed::{LOADER, with_libraries};
-use vmnoise_labs::lab_program;
+use vmnoise_testbed::bed::{DebianKernel, DebianSuite, Lab};
+use vmnoise_testbed::installed::{LOADER, with_libraries};
+use vmnoise_testbed::lab_program;
 
 use crate::harness::{Metrics, PROGRAM};
 

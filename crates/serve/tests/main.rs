@@ -38,7 +38,7 @@ mod lab_full {
     mod kubernetes;
     mod large;
 
-    use vmnoise_labs::bed::{DebianKernel, DebianSuite};
+    use vmnoise_testbed::bed::{DebianKernel, DebianSuite};
 
     use crate::lab::assert_serves_on;
     use crate::pause::assert_time_is_unseen_in_a_pause;

@@ -3,8 +3,8 @@
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-use vmnoise_labs::VmnoiseRun;
-use vmnoise_labs::footprint::OpenDescriptors;
+use vmnoise_testbed::VmnoiseRun;
+use vmnoise_testbed::footprint::OpenDescriptors;
 
 use crate::harness::{Metrics, Serve};
 

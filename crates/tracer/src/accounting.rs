@@ -5,11 +5,6 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 
 use libbpf_rs::{Object, libbpf_sys};
 
-/// Returns the sum of `recursion_misses` of all loaded programs.
-pub(crate) fn recursion_misses(object: &Object) -> std::io::Result<u64> {
-    misses_of(object, &|_| true)
-}
-
 /// Returns the sum of `recursion_misses` of the loaded programs for whose name `named` returns
 /// true.
 pub(crate) fn misses_of(object: &Object, named: &dyn Fn(&OsStr) -> bool) -> std::io::Result<u64> {

@@ -16,6 +16,7 @@ use libbpf_rs::{
     },
 };
 
+use crate::error::LoadError;
 use crate::joined_btf::{JoinedBtf, Sections};
 use vmnoise_host::{Capability, Host};
 
@@ -49,8 +50,8 @@ const VCPU_STRUCTURES: [&str; 3] = ["kvm_vcpu", "vcpu_svm", "vcpu_vmx"];
 
 impl KernelBtf {
     /// Reads the kernel's BTF, and the names of tracepoints in the BTF of KVM's modules.
-    pub(crate) fn read() -> Result<KernelBtf, libbpf_rs::Error> {
-        let btf = Btf::from_vmlinux()?;
+    pub(crate) fn read() -> Result<KernelBtf, LoadError> {
+        let btf = Btf::from_vmlinux().map_err(|error| no_btf(&error))?;
         let mut facts = KernelBtf::default();
         let mut per_cpu = HashMap::<TypeId, &'static str>::new();
         let mut sections = Vec::new();
@@ -163,6 +164,13 @@ impl KernelBtf {
             let typedef = btf.type_by_name::<Typedef<'_>>(&format!("btf_trace_{name}"))?;
             arguments_of(typedef)
         })
+    }
+}
+
+fn no_btf(error: &libbpf_rs::Error) -> LoadError {
+    LoadError::Refused {
+        why: format!("the kernel's type information (BTF) cannot be read: {error:#}"),
+        remedy: "use a kernel with CONFIG_DEBUG_INFO_BTF, and mount /sys".to_owned(),
     }
 }
 

@@ -4,6 +4,8 @@
 //! abilities this machine has.
 
 mod accounting;
+#[cfg(test)]
+mod bpf_headers;
 mod btf;
 mod clock;
 mod decode;
@@ -19,6 +21,7 @@ mod log;
 mod mapped;
 mod mapped_array;
 mod maps;
+mod noise;
 mod object;
 mod observed;
 mod own_cpus;

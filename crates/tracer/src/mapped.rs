@@ -2,16 +2,17 @@
 
 use std::{
     mem::offset_of,
-    os::fd::BorrowedFd,
     sync::atomic::Ordering::{Acquire, Relaxed, Release},
 };
 
+use libbpf_rs::Object;
 use vmnoise_events::{
     InterferenceSlot, OwnCost, TimerSlot,
     exit_counts::{HEAVY_OFFSET, LIGHT_OFFSET, SLOT_BYTES},
 };
 
 use crate::mapped_array::MappedArray;
+use crate::maps::Maps;
 use crate::wire::{CpuState, ExitCounts, Mode};
 
 /// The live exit counters that BPF programs write. There is one slot per CPU of this machine, in
@@ -20,8 +21,8 @@ use crate::wire::{CpuState, ExitCounts, Mode};
 pub(crate) struct MappedCounts(MappedArray<ExitCounts>);
 
 impl MappedCounts {
-    pub(crate) fn map(fd: BorrowedFd<'_>, cpus: usize) -> std::io::Result<Self> {
-        MappedArray::map(fd, cpus).map(MappedCounts)
+    pub(crate) fn map(object: &Object) -> std::io::Result<Self> {
+        object.mapped("exits").map(MappedCounts)
     }
 
     /// Returns the number of mapped bytes, a whole number of pages.
@@ -75,8 +76,8 @@ pub(crate) struct Whereabouts {
 pub(crate) struct MappedCpus(MappedArray<CpuState>);
 
 impl MappedCpus {
-    pub(crate) fn map(fd: BorrowedFd<'_>, cpus: usize) -> std::io::Result<Self> {
-        MappedArray::map(fd, cpus).map(MappedCpus)
+    pub(crate) fn map(object: &Object) -> std::io::Result<Self> {
+        object.mapped("cpus").map(MappedCpus)
     }
 
     pub(crate) fn all(&self) -> impl Iterator<Item = u32> {

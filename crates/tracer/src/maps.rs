@@ -1,11 +1,20 @@
 //! The maps of the programs, by name.
 
+use std::os::fd::AsFd;
+
 use libbpf_rs::{ErrorKind, Map, MapCore, MapFlags, Object};
 
+use crate::mapped_array::MappedArray;
 use crate::plain::{self, Plain};
 
 pub(crate) trait Maps {
     fn map(&self, name: &str) -> Map<'_>;
+
+    /// Maps an array into this process.
+    fn mapped<Slot>(&self, array: &str) -> std::io::Result<MappedArray<Slot>> {
+        let map = self.map(array);
+        MappedArray::map(map.as_fd(), map.max_entries() as usize)
+    }
 
     fn value<Value: Plain>(&self, map: &str, key: u32) -> std::io::Result<Option<Value>> {
         let bytes = self

@@ -1,43 +1,199 @@
-//! Opens the BPF object, and loads the groups of programs that this kernel can run.
+//! Loads BPF objects, and attaches their programs.
 
 use std::collections::{BTreeMap, HashSet};
+use std::io::{self, Read};
+use std::ops::Deref;
 use std::os::fd::{FromRawFd, OwnedFd};
-use std::{io, ptr};
+use std::ptr;
+use std::sync::Arc;
 
 use libbpf_rs::libbpf_sys::{BPF_PROG_TYPE_SOCKET_FILTER, bpf_insn, bpf_prog_load};
-use libbpf_rs::{Object, ObjectBuilder, OpenObject, num_possible_cpus};
+use libbpf_rs::{Iter, Link, Object, ObjectBuilder, OpenObject, ProgramMut, num_possible_cpus};
 use vmnoise_host::{Capability, Host, Lockdown};
 
 use crate::{
+    accounting::misses_of,
     btf::KernelBtf,
-    error::LoadError,
+    error::{LoadError, TraceError},
+    joined_btf::JoinedBtf,
     log::quietly,
     probes::{Group, Probe},
-    wire,
 };
 
-/// Programs that read the steal clock. They have no tracepoint, and belong to no group.
-const STEAL_PROGRAMS: [&str; 3] = ["find_run_queues", "read_steal", "read_own_steal"];
+/// Defines the module `generated` with the Rust types of a BPF object, and `OBJECT` with its
+/// compiled programs.
+macro_rules! compiled {
+    ($name:literal) => {
+        #[allow(
+            clippy::all,
+            clippy::undocumented_unsafe_blocks,
+            clippy::unwrap_used,
+            missing_debug_implementations,
+            rust_2018_idioms,
+            unsafe_op_in_unsafe_fn
+        )]
+        mod generated {
+            include!(concat!(env!("OUT_DIR"), "/", $name, ".skel.rs"));
+        }
 
-/// The loaded object, and the reasons why groups are absent.
-pub(crate) struct Loaded {
-    pub(crate) object: Object,
-    pub(crate) absent: BTreeMap<Group, String>,
-    /// All tracepoints for which the object has a program.
-    pub(crate) hooked: HashSet<String>,
+        /// The compiled BPF programs.
+        pub(super) static OBJECT: &[u8] =
+            include_bytes!(concat!(env!("OUT_DIR"), "/", $name, ".bpf.o"));
+    };
+}
+pub(crate) use compiled;
+
+/// A BPF object that is not loaded yet: which programs are loaded, and with which settings.
+pub(crate) struct ObjectPlan<'a> {
+    /// Name by which the kernel shows the object's maps of variables.
+    pub(crate) name: &'static str,
+    /// The compiled programs.
+    pub(crate) compiled: &'static [u8],
+    /// Whether the programs read structures of KVM's module.
+    pub(crate) reads_kvm: bool,
+    /// Returns whether a program is loaded. Its arguments are the program's name and tracepoint.
+    pub(crate) wants: &'a dyn Fn(&str, Option<Probe<'_>>) -> bool,
+    /// Returns the number of entries of a map; `None` keeps the compiled number. Its arguments are
+    /// the map's name and the number of CPUs.
+    pub(crate) entries: &'a dyn Fn(&str, u32) -> Option<u32>,
+    /// Content of `.rodata`; empty if the programs have no settings.
+    pub(crate) settings: &'a [u8],
 }
 
-/// Loads those of the given groups that this kernel supports. `steal`: whether the steal clock's
-/// programs are loaded too.
-pub(crate) fn load(btf: &KernelBtf, groups: &[Group], steal: bool) -> Result<Loaded, LoadError> {
-    let ((object, hooked), absent) = load_what_fits(btf, groups, &|groups, is_trial| {
-        load_groups(btf, groups, steal && !is_trial)
-    })?;
-    Ok(Loaded {
-        object,
-        absent,
-        hooked,
-    })
+impl ObjectPlan<'_> {
+    /// Loads the wanted programs. Nothing runs yet.
+    pub(crate) fn load(&self) -> Result<Programs, LoadError> {
+        let (result, warnings) = quietly(|| -> libbpf_rs::Result<Object> {
+            let mut builder = ObjectBuilder::default();
+            // The file with the types must exist until the object is loaded.
+            let joined = match self.reads_kvm {
+                true => JoinedBtf::of_kvm()?,
+                false => None,
+            };
+            if let Some(joined) = &joined {
+                builder.btf_custom_path(joined.path())?;
+            }
+            self.open(&mut builder)?.load()
+        });
+        let object = result.map_err(|error| why_not(&error, &warnings))?;
+        Ok(Programs {
+            links: Vec::new(),
+            object: Arc::new(object),
+        })
+    }
+
+    /// Opens the object, and applies the settings.
+    pub(crate) fn open(&self, builder: &mut ObjectBuilder) -> libbpf_rs::Result<OpenObject> {
+        let mut open = builder.name(self.name)?.open_memory(self.compiled)?;
+        for mut program in open.progs_mut() {
+            let name = program.name().to_string_lossy();
+            let section = program.section().to_string_lossy();
+            program.set_autoload((self.wants)(&name, Probe::from_section(&section)));
+        }
+        let cpus = u32::try_from(num_possible_cpus()?).unwrap_or(u32::MAX);
+        for mut map in open.maps_mut() {
+            let name = map.name().to_string_lossy();
+            if let Some(entries) = (self.entries)(&name, cpus) {
+                map.set_max_entries(entries)?;
+            } else if name.ends_with(".rodata") && !self.settings.is_empty() {
+                map.set_initial_value(self.settings)?;
+            }
+        }
+        Ok(open)
+    }
+}
+
+/// The programs of a loaded object. Attached programs run until they are detached, or until this
+/// value is dropped.
+#[derive(Debug)]
+pub(crate) struct Programs {
+    // This field is dropped first, so that no program runs while the maps are dropped.
+    links: Vec<Link>,
+    object: Arc<Object>,
+}
+
+impl Programs {
+    /// Returns the object, which may outlive the links.
+    pub(crate) fn object(&self) -> Arc<Object> {
+        Arc::clone(&self.object)
+    }
+
+    /// Returns all tracepoints for which the object has a program, loaded or not.
+    pub(crate) fn hooked(&self) -> HashSet<String> {
+        let sections = self.object.progs().filter_map(|it| it.section().to_str());
+        let probes = sections.filter_map(Probe::from_section);
+        probes.map(|probe| probe.tracepoint.to_owned()).collect()
+    }
+
+    /// Returns the loaded programs that have a tracepoint, each with its tracepoint.
+    pub(crate) fn at_tracepoints(&self) -> impl Iterator<Item = (Probe<'_>, ProgramMut<'_>)> {
+        let loaded = self.object.progs_mut().filter(|it| it.autoload());
+        loaded.filter_map(|program| {
+            let probe = Probe::from_section(program.section().to_str()?)?;
+            Some((probe, program))
+        })
+    }
+
+    /// Attaches all loaded programs that have a tracepoint.
+    ///
+    /// # Errors
+    /// If a program cannot be attached. No program is attached then.
+    pub(crate) fn attach(&mut self) -> Result<(), TraceError> {
+        let attach = || -> libbpf_rs::Result<Vec<Link>> {
+            let programs = self.at_tracepoints();
+            programs.map(|(_, program)| program.attach()).collect()
+        };
+        let links = quietly(attach).0.map_err(|error| not_attached(&error))?;
+        self.hold(links);
+        Ok(())
+    }
+
+    /// Keeps these programs attached.
+    pub(crate) fn hold(&mut self, links: Vec<Link>) {
+        self.links = links;
+    }
+
+    pub(crate) fn is_attached(&self) -> bool {
+        !self.links.is_empty()
+    }
+
+    pub(crate) fn detach(&mut self) {
+        self.links.clear();
+    }
+
+    /// Attaches a program that walks over all tasks. Each [`walk`] runs it once.
+    pub(crate) fn walker(&self, name: &str) -> libbpf_rs::Result<Link> {
+        let mut programs = self.object.progs_mut();
+        let program = programs.find(|program| program.name() == name);
+        let program = program.ok_or_else(|| io::Error::from(io::ErrorKind::NotFound))?;
+        program.attach()
+    }
+
+    /// Returns how many events the programs missed because a program was already running.
+    pub(crate) fn missed(&self) -> io::Result<u64> {
+        misses_of(self, &|_| true)
+    }
+}
+
+impl Deref for Programs {
+    type Target = Object;
+
+    fn deref(&self) -> &Object {
+        &self.object
+    }
+}
+
+/// Returns the error of a failed attachment.
+pub(crate) fn not_attached(error: &libbpf_rs::Error) -> TraceError {
+    TraceError::NothingAttached(format!("{error:#}"))
+}
+
+/// Runs an attached iterator once. Returns the bytes that the program wrote.
+pub(crate) fn walk(link: &Link) -> io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    let mut iter = Iter::new(link).map_err(io::Error::other)?;
+    iter.read_to_end(&mut bytes)?;
+    Ok(bytes)
 }
 
 /// Function that loads exactly these groups. The flag is true on trial: the steal clock's programs
@@ -88,53 +244,9 @@ pub(crate) fn load_what_fits<Loaded>(
     Ok((loaded, absent))
 }
 
-/// Loads exactly these groups, and the steal clock's programs if `steal` is true.
-fn load_groups(
-    btf: &KernelBtf,
-    groups: &[Group],
-    steal: bool,
-) -> Result<(Object, HashSet<String>), LoadError> {
-    let (result, warnings) = quietly(|| {
-        let mut open = ObjectBuilder::default()
-            .name("vmnoise")?
-            .open_memory(wire::OBJECT)?;
-        let hooked = choose_programs(&mut open, btf, groups, steal);
-        let cpus = u32::try_from(num_possible_cpus()?).unwrap_or(u32::MAX);
-        for mut map in open.maps_mut() {
-            if map.name() == "cpus" || map.name() == "exits" {
-                map.set_max_entries(cpus)?;
-            }
-        }
-        Ok((open.load()?, hooked))
-    });
-    result.map_err(|error: libbpf_rs::Error| why_not(&error, &warnings))
-}
-
-fn choose_programs(
-    open: &mut OpenObject,
-    btf: &KernelBtf,
-    groups: &[Group],
-    steal: bool,
-) -> HashSet<String> {
-    let mut hooked = HashSet::new();
-    for mut program in open.progs_mut() {
-        let name = program.name().to_string_lossy().into_owned();
-        let section = program.section().to_string_lossy().into_owned();
-        let wanted = match Probe::from_section(&section) {
-            Some(probe) => {
-                hooked.insert(probe.tracepoint.to_owned());
-                groups.contains(&probe.group) && probe.fits(&name, btf)
-            }
-            None => steal && STEAL_PROGRAMS.contains(&name.as_str()),
-        };
-        program.set_autoload(wanted);
-    }
-    hooked
-}
-
 /// Returns the error of a failed load: `Refused` if this machine does not allow BPF, `Broken` if
 /// the programs are faulty.
-pub(crate) fn why_not(error: &libbpf_rs::Error, warnings: &str) -> LoadError {
+fn why_not(error: &libbpf_rs::Error, warnings: &str) -> LoadError {
     let host = Host::here();
     if host.lockdown() == Some(Lockdown::Confidentiality) {
         return LoadError::Refused {
@@ -290,31 +402,6 @@ mod tests {
         #[test]
         fn a_program_that_does_nothing_is_taken() {
             assert!(try_bpf().is_ok());
-        }
-
-        /// Returns this kernel's type information with `name` replaced by another name.
-        fn btf_without(name: &str) -> Vec<u8> {
-            let mut btf = std::fs::read("/sys/kernel/btf/vmlinux").unwrap();
-            let whole = format!("\0{name}\0").into_bytes();
-            let at = btf.windows(whole.len()).position(|it| it == whole);
-            btf[at.unwrap() + 1] = b'_';
-            btf
-        }
-
-        /// Simulates a kernel without CONFIG_FAIR_GROUP_SCHED.
-        #[test]
-        fn a_kernel_whose_tasks_know_no_queue_loads_all_the_same() {
-            let path = std::env::temp_dir().join(format!("vmnoise-btf-{}", std::process::id()));
-            std::fs::write(&path, btf_without("cfs_rq")).unwrap();
-            let (loaded, warnings) = quietly(|| -> libbpf_rs::Result<Object> {
-                let mut open = ObjectBuilder::default()
-                    .btf_custom_path(&path)?
-                    .open_memory(wire::OBJECT)?;
-                choose_programs(&mut open, &KernelBtf::read()?, &ALL, true);
-                open.load()
-            });
-            std::fs::remove_file(&path).unwrap();
-            assert!(loaded.is_ok(), "{:?}: {warnings}", loaded.err());
         }
     }
 }

@@ -1,6 +1,6 @@
 //! An observed thread: the CPU on which it is, and the time for which it could have used this CPU.
 
-use std::{rc::Rc, sync::Arc};
+use std::sync::Arc;
 
 use libbpf_rs::Object;
 use vmnoise_host::Host;
@@ -29,7 +29,7 @@ pub struct ThreadStay {
 /// values then no longer change.
 #[derive(Debug)]
 pub struct Observer {
-    pub(crate) object: Rc<Object>,
+    pub(crate) object: Arc<Object>,
     pub(crate) cpus: Arc<MappedCpus>,
     pub(crate) steal: StealClock,
     pub(crate) steal_sampled: bool,

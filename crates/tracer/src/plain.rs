@@ -10,6 +10,11 @@ pub(crate) fn read<Value: Plain>(bytes: &[u8]) -> Option<Value> {
     Some(unsafe { std::ptr::read_unaligned(bytes.as_ptr().cast()) })
 }
 
+/// Reads all values that the bytes contain one after the other.
+pub(crate) fn read_all<Value: Plain>(bytes: &[u8]) -> impl Iterator<Item = Value> {
+    bytes.chunks_exact(size_of::<Value>()).filter_map(read)
+}
+
 /// Returns the bytes of a value, to be passed to the kernel.
 pub(crate) fn bytes<Value: Plain>(value: &Value) -> &[u8] {
     // SAFETY: `Plain` types consist of numbers without padding between them, so every byte is

@@ -1,11 +1,16 @@
 //! The steal clock of this machine, if this machine is a guest: its source, and how to read it.
 
-use std::{fs, io::Read, path::Path};
+use std::{fs, path::Path};
 
-use libbpf_rs::{Iter, Object, ProgramInput};
+use libbpf_rs::{Object, ProgramInput};
 use vmnoise_events::{ProbeName, ProbeStatus};
 
-use crate::{btf::MinusRunQueue, mapped::MappedCpus, wire::StealQuery};
+use crate::{
+    btf::MinusRunQueue,
+    mapped::MappedCpus,
+    object::{Programs, walk},
+    wire::StealQuery,
+};
 
 /// Function that returns the address of a CPU's run queue; `None` if the walk over all tasks did
 /// not find it.
@@ -58,19 +63,19 @@ pub(crate) enum StealClock {
 }
 
 impl StealClock {
-    /// Returns the best source that works. `object` must have the programs `find_run_queues` and
+    /// Returns the best source that works. `programs` must have the programs `find_run_queues` and
     /// `read_steal` if this machine is a guest.
     pub(crate) fn find(
-        object: Option<&Object>,
+        programs: &Programs,
         variable: Option<Variable>,
         run_queue: RunQueueOf<'_>,
         measured: &[u32],
     ) -> StealClock {
-        if let Some(object) = object.filter(|object| find_run_queues(object)) {
+        if find_run_queues(programs) {
             let readings: Option<Vec<StealQuery>> = measured
                 .iter()
                 .filter(|&&cpu| run_queue(cpu).is_some())
-                .map(|&cpu| query(object, cpu, variable))
+                .map(|&cpu| query(programs, cpu, variable))
                 .collect();
             let readings = readings.unwrap_or_default();
             if let (Some(variable), false) = (variable, readings.is_empty())
@@ -207,19 +212,9 @@ impl StealClock {
 
 /// Runs the iterator over all tasks once. The iterator stores the addresses of run queues in the
 /// map `cpus`. Returns whether this succeeded.
-fn find_run_queues(object: &Object) -> bool {
-    let Some(program) = object
-        .progs_mut()
-        .find(|program| program.name() == "find_run_queues")
-    else {
-        return false;
-    };
-    let pass = || -> libbpf_rs::Result<()> {
-        let link = program.attach()?;
-        Iter::new(&link)?.read_to_end(&mut Vec::new())?;
-        Ok(())
-    };
-    pass().is_ok()
+fn find_run_queues(programs: &Programs) -> bool {
+    let walker = programs.walker("find_run_queues");
+    walker.is_ok_and(|link| walk(&link).is_ok())
 }
 
 fn query(object: &Object, cpu: u32, variable: Option<Variable>) -> Option<StealQuery> {

@@ -2,23 +2,22 @@
 
 use std::{
     os::fd::{AsFd, OwnedFd},
-    rc::Rc,
     sync::Arc,
 };
 
-use libbpf_rs::{Link, MapCore, Object};
 use vmnoise_events::{Event, Loss, LossKind, OwnCost, ProbeStatus, Witnesses};
 use vmnoise_host::Host;
 
 use crate::{
-    accounting,
     btf::KernelBtf,
     decode::RecordDecoder,
     error::{LoadError, TraceError},
     exits::ReasonSource,
     interference_counter::MappedInterferences,
     mapped::{MappedCounts, MappedCpus},
-    object,
+    maps::Maps,
+    noise,
+    object::Programs,
     observed::Observer,
     probes::{Kernel, Scope},
     records::Records,
@@ -35,9 +34,8 @@ use crate::{
 #[derive(Debug)]
 pub struct Tracer {
     // This field is dropped first, so that no program runs while the other fields are dropped.
-    links: Vec<Link>,
+    programs: Programs,
     records: Records<RecordDecoder>,
-    object: Rc<Object>,
     cpus: Arc<MappedCpus>,
     counts: MappedCounts,
     measured: Vec<u32>,
@@ -55,33 +53,25 @@ impl Tracer {
     /// use it. [`LoadError::Broken`] if BPF is allowed, but the programs do not load.
     pub fn load(cpus: &[u32], scope: Scope) -> Result<Tracer, LoadError> {
         let host = Host::here();
-        let btf = KernelBtf::read().map_err(|error| no_btf(&error))?;
+        let btf = KernelBtf::read()?;
         let hypervisor = host.hypervisor();
-        let loaded = object::load(&btf, scope.groups(), hypervisor.is_some())?;
-        let object = loaded.object;
+        let (programs, absent) = noise::load(&btf, scope.groups(), hypervisor.is_some())?;
         let broken = |what: &str, error: &dyn std::fmt::Display| {
             LoadError::Broken(format!("{what}: {error}"))
         };
 
-        let map = |name: &str| {
-            object
-                .maps()
-                .find(|map| map.name() == name)
-                .ok_or_else(|| LoadError::Broken(format!("no map {name}")))
-        };
-        let slots = map("cpus")?.max_entries() as usize;
-        let states = MappedCpus::map(map("cpus")?.as_fd(), slots)
+        let states = MappedCpus::map(&programs)
             .map_err(|error| broken("mmap of the CPU states", &error))?;
-        let counts = MappedCounts::map(map("exits")?.as_fd(), slots)
+        let counts = MappedCounts::map(&programs)
             .map_err(|error| broken("mmap of the exit counters", &error))?;
         if let Some(cpu) = cpus.iter().find(|&&cpu| !states.exists(cpu)) {
             return Err(LoadError::Broken(format!("CPU {cpu} does not exist")));
         }
 
-        let records = Records::of(&object)?;
+        let records = Records::of(&programs)?;
         let steal = hypervisor.map_or(StealClock::NoGuest, |name| {
             StealClock::find(
-                Some(&object),
+                &programs,
                 Variable::of(btf.minus_run_queue, &name),
                 &|cpu| states.run_queue(cpu),
                 cpus,
@@ -92,18 +82,17 @@ impl Tracer {
         let kvm_pvm = reasons == ReasonSource::KvmRun;
         let kernel = Kernel {
             has_reasons: reasons != ReasonSource::Unread,
-            ..Kernel::of(&host, &btf, &loaded.hooked, kvm_pvm)
+            ..Kernel::of(&host, &btf, &programs.hooked(), kvm_pvm)
         };
-        let watched = Watched::new(scope.groups(), loaded.absent, &kernel);
+        let watched = Watched::new(scope.groups(), absent, &kernel);
         if host.is_preempt_rt() {
             states
                 .all()
                 .for_each(|cpu| states.set_softirq_preemptible(cpu));
         }
         Ok(Tracer {
-            links: Vec::new(),
+            programs,
             records,
-            object: Rc::new(object),
             cpus: Arc::new(states),
             counts,
             measured: cpus.to_vec(),
@@ -122,8 +111,7 @@ impl Tracer {
     /// # Errors
     /// If this process may not open another file.
     pub fn exit_counts(&self) -> std::io::Result<(OwnedFd, usize)> {
-        let exits = self.object.maps().find(|map| map.name() == "exits");
-        let exits = exits.expect("the map was there when the programs were loaded");
+        let exits = self.programs.map("exits");
         Ok((exits.as_fd().try_clone_to_owned()?, self.counts.len()))
     }
 
@@ -137,7 +125,7 @@ impl Tracer {
         if !self.measured.contains(&cpu) {
             return Err(TraceError::NotMeasured(cpu));
         }
-        if !self.links.is_empty() {
+        if self.programs.is_attached() {
             return Err(TraceError::AlreadyAttached(cpu));
         }
         self.cpus.set_vcpu(cpu, tid);
@@ -153,8 +141,8 @@ impl Tracer {
     /// # Errors
     /// If no group can be attached.
     pub fn attach(&mut self) -> Result<(), TraceError> {
-        self.links = self.watched.attach(&self.object);
-        if self.links.is_empty() {
+        self.programs.hold(self.watched.attach(&self.programs));
+        if !self.programs.is_attached() {
             let why = self.watched.absent().values().next();
             return Err(TraceError::NothingAttached(
                 why.cloned().unwrap_or_default(),
@@ -238,7 +226,7 @@ impl Tracer {
                 count: self.records.undecodable(),
             },
         ];
-        if let Ok(count) = accounting::recursion_misses(&self.object) {
+        if let Ok(count) = self.programs.missed() {
             losses.push(Loss {
                 kind: LossKind::Recursion,
                 count,
@@ -294,7 +282,7 @@ impl Tracer {
     /// attached.
     pub fn observer(&self) -> Observer {
         Observer {
-            object: Rc::clone(&self.object),
+            object: self.programs.object(),
             cpus: Arc::clone(&self.cpus),
             steal: self.steal,
             steal_sampled: self.steal_sampled,
@@ -304,7 +292,7 @@ impl Tracer {
     /// Returns the steal time of a CPU of this machine since boot, in ns. It comes from the best
     /// available source, which [`Tracer::probe_statuses`] names. `None` if there is no source.
     pub fn outer_steal_ns(&self, cpu: u32) -> Option<u64> {
-        self.steal.read_ns(&self.object, cpu)
+        self.steal.read_ns(&self.programs, cpu)
     }
 
     /// Returns a reader of the steal time for the thread that polls on a measured CPU. One reading
@@ -315,7 +303,7 @@ impl Tracer {
         if !self.steal_sampled || !self.measured.contains(&cpu) {
             return None;
         }
-        let mut programs = self.object.progs();
+        let mut programs = self.programs.progs();
         let program = programs.find(|program| program.name() == "read_own_steal")?;
         let program = program.as_fd().try_clone_to_owned().ok()?;
         let cpus = Arc::clone(&self.cpus);
@@ -331,12 +319,5 @@ impl Drop for Tracer {
         for cpu in self.cpus.all() {
             self.cpus.set_mode(cpu, Mode::VMNOISE_OFF);
         }
-    }
-}
-
-pub(crate) fn no_btf(error: &libbpf_rs::Error) -> LoadError {
-    LoadError::Refused {
-        why: format!("the kernel's type information (BTF) cannot be read: {error:#}"),
-        remedy: "use a kernel with CONFIG_DEBUG_INFO_BTF, and mount /sys".to_owned(),
     }
 }

@@ -2,11 +2,12 @@
 
 use std::collections::BTreeMap;
 
-use libbpf_rs::{Link, Object};
+use libbpf_rs::Link;
 use vmnoise_events::{ProbeStatus, Witnesses};
 
 use crate::log::quietly;
-use crate::probes::{Group, Kernel, Probe};
+use crate::object::Programs;
+use crate::probes::{Group, Kernel};
 
 /// The requested groups, with the information which of them are loaded and attached.
 #[derive(Debug)]
@@ -36,13 +37,9 @@ impl Watched {
     }
 
     /// Attaches the groups one by one. A group is attached completely, or not at all.
-    pub(crate) fn attach(&mut self, object: &Object) -> Vec<Link> {
+    pub(crate) fn attach(&mut self, programs: &Programs) -> Vec<Link> {
         let mut links: BTreeMap<Group, Vec<Link>> = BTreeMap::new();
-        for program in object.progs_mut().filter(|program| program.autoload()) {
-            let section = program.section().to_string_lossy();
-            let Some(probe) = Probe::from_section(&section) else {
-                continue;
-            };
+        for (probe, program) in programs.at_tracepoints() {
             if self.absent.contains_key(&probe.group) {
                 continue;
             }

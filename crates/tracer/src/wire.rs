@@ -4,26 +4,15 @@ use std::mem::offset_of;
 
 use vmnoise_events::{ActivityKind, InterferenceSlot, TimerSlot, exit_counts};
 
-#[allow(
-    clippy::all,
-    clippy::undocumented_unsafe_blocks,
-    clippy::unwrap_used,
-    missing_debug_implementations,
-    rust_2018_idioms,
-    unsafe_op_in_unsafe_fn
-)]
-mod generated {
-    include!(concat!(env!("OUT_DIR"), "/noise.skel.rs"));
-}
+use crate::object::compiled;
+
+compiled!("noise");
 
 pub(crate) use generated::types::{
     vmnoise_cpu as CpuState, vmnoise_exits as ExitCounts, vmnoise_interference as WireInterference,
     vmnoise_mode as Mode, vmnoise_origin as Origin, vmnoise_record as Record,
     vmnoise_source as WireSource, vmnoise_steal as StealQuery, vmnoise_timer as WireTimer,
 };
-
-/// The compiled BPF programs.
-pub(crate) static OBJECT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/noise.bpf.o"));
 
 const _: () = {
     use generated::types::vmnoise_kind as Kind;

@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 
 use rustix::thread::{CpuSet, Pid, sched_setaffinity};
 use vmnoise_events::{CpuTally, Gap, InterferenceSlot, Policy};
+use vmnoise_testkit::{wait_until, wait_until_every};
 use vmnoise_workload::spin::{
     InterferenceCounter, ReadSteal, Spin, SpinConfig, StealReading, poll_steps,
 };
@@ -83,14 +84,6 @@ fn run(spin: &mut Spin, dur: Duration) -> (Vec<Gap>, Vec<CpuTally>) {
 
 fn runtime_tsc(tally: &CpuTally) -> u64 {
     tally.last_tsc - tally.first_tsc - tally.blind_tsc.unwrap()
-}
-
-fn wait_until(mut done: impl FnMut() -> bool) {
-    let begin = Instant::now();
-    while !done() {
-        assert!(begin.elapsed() < Duration::from_secs(30), "not yet");
-        std::thread::sleep(MS);
-    }
 }
 
 #[test]
@@ -180,7 +173,7 @@ fn a_sleeping_thread_ends_at_the_deadline_and_at_the_stop() {
 fn stop_ends_the_run_early() {
     let mut spin = Spin::prepare(config(&[1])).unwrap();
     spin.start(None).unwrap();
-    wait_until(|| spin.tallies()[0].first_tsc > 0);
+    wait_until("the first reading", || spin.tallies()[0].first_tsc > 0);
     assert!(spin.running());
     let stop_tsc = tsc::now();
     spin.stop();
@@ -273,12 +266,12 @@ fn a_slow_steal_clock_is_no_disturbance() {
 fn a_thread_that_was_moved_says_so() {
     let mut spin = Spin::prepare(config(&[1])).unwrap();
     spin.start(None).unwrap();
-    wait_until(|| spin.tallies()[0].first_tsc > 0);
+    wait_until("the first reading", || spin.tallies()[0].first_tsc > 0);
     let tid = Pid::from_raw(spin.threads()[0].tid.cast_signed());
     let mut elsewhere = CpuSet::new();
     elsewhere.set(0);
     sched_setaffinity(tid, &elsewhere).unwrap();
-    wait_until(|| !spin.running());
+    wait_until("the end", || !spin.running());
     let moved = Error::Moved {
         cpu: 1,
         thread: "polling thread",
@@ -307,7 +300,7 @@ fn a_thread_that_dies_says_so() {
     })
     .unwrap();
     spin.start(None).unwrap();
-    wait_until(|| spin.failure().is_some());
+    wait_until("a failure", || spin.failure().is_some());
     let gone = Error::Thread(thread::Error::Gone(1));
     assert_eq!(spin.join(), Err(gone));
 }
@@ -337,12 +330,12 @@ fn every_count_is_in_the_tally_and_those_of_gaps_are_in_gaps() {
     .unwrap();
     assert!(spin.counts_interference());
     spin.start(None).unwrap();
-    wait_until(|| spin.tallies()[0].last_tsc > 0);
+    wait_until("the last reading", || spin.tallies()[0].last_tsc > 0);
     let irqs = |spin: &Spin| spin.tallies()[0].interference.unwrap().irq;
     assert_eq!(irqs(&spin), 0, "what came before the start is not counted");
     for count in 1..=1_000 {
         interrupt();
-        wait_until(|| irqs(&spin) == count);
+        wait_until_every(MS, "an interrupt", || irqs(&spin) == count);
     }
     spin.stop();
     spin.join().unwrap();
@@ -360,7 +353,7 @@ fn without_counters_interference_is_unknown() {
     assert!(!spin.counts_interference());
     spin.start(None).unwrap();
     let mut drained = Vec::new();
-    wait_until(|| {
+    wait_until("gaps", || {
         drained.extend(gaps(&mut spin));
         !drained.is_empty()
     });
@@ -377,7 +370,7 @@ fn a_full_ring_drops_and_counts() {
     })
     .unwrap();
     spin.start(None).unwrap();
-    wait_until(|| spin.dropped() > 0);
+    wait_until("lost gaps", || spin.dropped() > 0);
     spin.stop();
     spin.join().unwrap();
     assert_eq!(gaps(&mut spin).len(), 1 << 15);

@@ -5,6 +5,7 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use vmnoise_events::{Activation, Event, TimerSlot};
+use vmnoise_testkit::wait_until;
 use vmnoise_workload::timer::{Probes, Timer, TimerConfig, TimerSteps};
 use vmnoise_workload::{RunningWorkload, thread};
 
@@ -36,11 +37,7 @@ fn run(config: TimerConfig, length: Duration) -> Vec<Activation> {
     timer.start(None).unwrap();
     std::thread::sleep(length);
     timer.stop();
-    let asked = Instant::now();
-    while timer.running() {
-        assert!(asked.elapsed() < Duration::from_secs(30), "it does not end");
-        std::thread::sleep(Duration::from_millis(1));
-    }
+    wait_until("the end", || !timer.running());
     let activations = activations(&mut timer);
     assert!(timer.dropped() == 0 && timer.failure().is_none());
     for tally in timer.tallies() {

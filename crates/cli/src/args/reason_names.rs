@@ -1,6 +1,7 @@
 //! Checks typed exit reasons against the reasons that this machine's KVM can report.
 
 use vmnoise_events::Isa;
+use vmnoise_host::KVM_PVM;
 
 /// Largest number of names that an error suggests.
 const OFFERED: usize = 5;
@@ -39,7 +40,7 @@ fn isas(kvm_module: Option<&str>) -> &'static [Isa] {
     match kvm_module {
         Some("kvm_intel") => &[Isa::Vmx],
         Some("kvm_amd") => &[Isa::Svm],
-        Some("kvm_pvm") => &[Isa::KvmRun],
+        Some(KVM_PVM) => &[Isa::KvmRun],
         _ => &Isa::ALL,
     }
 }

@@ -10,8 +10,9 @@ use vmnoise_explain::{ExitExplainer, ExitsSummary, ReasonExits, VcpuExits, VmExi
 
 use super::FrameSource;
 use super::snapshot::{FrameGap, FramePart, FrameRow, FrameWords, Snapshot, cells, headings};
+use crate::output::cells::cpus;
 use crate::output::exits::largest;
-use crate::output::exits::parts::{self, cpus, name, vcpus};
+use crate::output::exits::parts::{self, name, vcpus};
 use crate::units::human;
 
 fn words() -> FrameWords {

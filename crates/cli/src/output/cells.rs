@@ -32,3 +32,12 @@ pub fn number(count: Option<u64>) -> String {
 pub fn percent(value: Option<f64>) -> String {
     value.map_or_else(|| "-".into(), |value| format!("{value:.3}"))
 }
+
+/// Formats the CPU on which an exit began and the CPU on which it ended. If both are the same, it
+/// appears once.
+pub fn cpus(exit_cpu: u32, entry_cpu: u32) -> String {
+    match exit_cpu == entry_cpu {
+        true => format!("CPU {exit_cpu}"),
+        false => format!("CPU {exit_cpu} to CPU {entry_cpu}"),
+    }
+}

@@ -3,7 +3,7 @@
 use vmnoise_events::Share;
 use vmnoise_explain::{Detail, Most, NamedInterval, NamedPart, Phase, TreeBranch, What};
 
-use crate::output::exits::cpus;
+use crate::output::cells::cpus;
 use crate::run::trace_line::who;
 use crate::units::{human, seconds, us};
 

@@ -27,11 +27,12 @@ pub use self::shown::TerminalView;
 pub use self::view::{FeedReport, FrameStart, Meanwhile, Period, View};
 
 use std::fs::File;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use anyhow::{Context, Result};
 use vmnoise_events::{FinishReason, MeasuringCommand, RunFacts, RunOptions};
 use vmnoise_export::Readers;
+use vmnoise_host::Host;
 
 use self::files::{begin_recording, claim, claim_trace, refuse_recording, remove_if_empty};
 use self::measure::{EventSource, measure};
@@ -138,7 +139,7 @@ fn carry_out<S: EventSource + 'static>(
     // Unreadable settings stay unknown, as in older recordings.
     let settings = recording
         .as_ref()
-        .and_then(|_| vmnoise_audit::settings(Path::new("/")).ok());
+        .and_then(|_| Host::here().settings().ok());
     let (mut facts, source) = set_up(helpers.shell.as_deref())?;
     facts.host.settings = settings;
     let writer = match recording {

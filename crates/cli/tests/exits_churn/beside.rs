@@ -2,19 +2,16 @@
 
 use std::fs;
 use std::io::Read;
-use std::process::{Child, Command, Stdio};
-use std::time::{Duration, Instant};
+use std::process::{Command, Stdio};
 
 use serde_json::Value;
+use vmnoise_testkit::{TestProcess, wait_for};
 
 use super::vms::FIRST;
 
-/// Time limit for everything; after it the program counts as hung.
-const BACKSTOP: Duration = Duration::from_secs(60);
-
 /// Running `vmnoise exits`, which counts until it is ended.
 pub struct ExitCounter {
-    process: Child,
+    process: TestProcess,
     /// Thread that finds VMs.
     pub finder: u32,
 }
@@ -25,21 +22,18 @@ impl ExitCounter {
         let mut command = Command::new("nice");
         command.args(["-n", &FIRST.to_string(), env!("CARGO_BIN_EXE_vmnoise")]);
         let words = format!("exits -q -d 30m --format json{options}");
-        let process = command
+        let command = command
             .args(words.split(' '))
             .stdout(Stdio::piped())
             .stderr(Stdio::piped());
-        let mut process = process.spawn().unwrap();
-        let begun = Instant::now();
+        let mut process = TestProcess::start(command);
         // The finder starts as soon as counting has begun.
-        let finder = loop {
-            match finder_of(process.id()) {
-                Some(finder) => break finder,
-                None if process.try_wait().unwrap().is_some() => panic!("it does not count"),
-                None => assert!(begun.elapsed() < BACKSTOP, "it does not come to count"),
-            }
-            std::thread::sleep(Duration::from_millis(10));
-        };
+        let finder = wait_for("the begin of counting", || {
+            let finder = finder_of(process.id());
+            let runs = finder.is_some() || process.try_wait().unwrap().is_none();
+            assert!(runs, "it does not count");
+            finder
+        });
         ExitCounter { process, finder }
     }
 
@@ -69,14 +63,6 @@ impl ExitCounter {
         stderr.read_to_string(&mut said).unwrap();
         assert!(process.wait().unwrap().success(), "{said}");
         (serde_json::from_str(&reported).unwrap(), said)
-    }
-}
-
-/// A failed test leaves no process behind.
-impl Drop for ExitCounter {
-    fn drop(&mut self) {
-        let _ = self.process.kill();
-        let _ = self.process.wait();
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::os::fd::OwnedFd;
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::channel;
 use std::thread::JoinHandle;
@@ -15,9 +15,11 @@ use rustix::fs::{Mode, OFlags};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use rustix::thread::gettid;
 use vmnoise_host::Host;
+use vmnoise_testkit::TestProcess;
 
 use super::beside::ExitCounter;
 use super::vms::{come_and_go, vmnoise};
+use crate::guest_vm;
 
 /// Number of files opened on this machine in addition to the others.
 const FILES: usize = 20_000;
@@ -36,14 +38,10 @@ const LOOKS: f64 = 4.0;
 const TRIES: usize = 3;
 
 pub fn reads_no_more_where_many_files_are_open() {
-    let _holders = Children::with_files();
+    let _holders = holders();
     let mut vm = vmnoise("microvm --exercise hlt -d 60s");
-    let vm = vm.stdout(Stdio::null()).spawn().unwrap();
-    let pid = vm.id();
-    let _vm = Children(vec![vm]);
-    while !Host::here().vms().iter().any(|it| it.pid == pid) {
-        std::thread::sleep(Duration::from_millis(10));
-    }
+    let vm = TestProcess::start(vm.stdout(Stdio::null()));
+    guest_vm::found(&vm);
     let exits = ExitCounter::start("");
     let finder = exits.finder;
     // The finder has already looked at the VMs that exist.
@@ -119,30 +117,16 @@ pub fn is_waited_for_by_nobody() {
     );
 }
 
-/// Processes that are killed on drop.
-struct Children(Vec<Child>);
-
-impl Children {
-    /// Starts processes that together have [`FILES`] open files.
-    fn with_files() -> Children {
-        let limits = getrlimit(Resource::Nofile);
-        let current = limits.maximum;
-        setrlimit(Resource::Nofile, Rlimit { current, ..limits }).unwrap();
-        // A child inherits all files without close-on-exec.
-        let open = |_| rustix::fs::open("/dev/null", OFlags::RDONLY, Mode::empty()).unwrap();
-        let files: Vec<OwnedFd> = (0..FILES_EACH).map(open).collect();
-        let sleep = |_| Command::new("sleep").arg("600").spawn().unwrap();
-        Children((0..FILES / files.len()).map(sleep).collect())
-    }
-}
-
-impl Drop for Children {
-    fn drop(&mut self) {
-        for child in &mut self.0 {
-            let _ = child.kill();
-            let _ = child.wait();
-        }
-    }
+/// Starts processes that together have [`FILES`] open files.
+fn holders() -> Vec<TestProcess> {
+    let limits = getrlimit(Resource::Nofile);
+    let current = limits.maximum;
+    setrlimit(Resource::Nofile, Rlimit { current, ..limits }).unwrap();
+    // A child inherits all files without close-on-exec.
+    let open = |_| rustix::fs::open("/dev/null", OFlags::RDONLY, Mode::empty()).unwrap();
+    let files: Vec<OwnedFd> = (0..FILES_EACH).map(open).collect();
+    let sleep = |_| TestProcess::start(Command::new("sleep").arg("600"));
+    (0..FILES / files.len()).map(sleep).collect()
 }
 
 /// Returns the CPU time of a thread per second, over a time that a busy machine may lengthen.

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use serde_json::json;
-use vmnoise_labs::browser::Browser;
+use vmnoise_testbed::browser::Browser;
 
 use super::{PlantedFleet, page};
 

@@ -7,7 +7,7 @@ use std::thread::sleep;
 use std::time::Duration;
 
 use serde_json::Value;
-use vmnoise_labs::skipped;
+use vmnoise_testbed::skipped;
 
 use self::simulator::Simulator;
 use crate::many_gaps::write_irregular;

@@ -3,7 +3,7 @@
 use serde_json::json;
 
 use super::*;
-use vmnoise_labs::browser::Browser;
+use vmnoise_testbed::browser::Browser;
 
 /// Chart of phases of the first recording.
 const PHASES: &str = "[...document.querySelectorAll('#run0 figure')].find((it) => it.querySelector('h2').textContent === 'What an average wake-up consists of')";

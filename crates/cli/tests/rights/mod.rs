@@ -7,8 +7,10 @@ mod status;
 use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
+
+use vmnoise_testkit::{TestProcess, wait_for, wait_until};
 
 use status::{ThreadStatus, kept, threads};
 
@@ -35,19 +37,11 @@ fn vmnoise(line: &str) -> Command {
     command
 }
 
-/// Process that is killed on drop.
-struct Run(Child);
-
-impl Drop for Run {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
-}
+struct Run(TestProcess);
 
 impl Run {
     fn start(line: &str) -> Run {
-        Run(vmnoise(line).spawn().unwrap())
+        Run(TestProcess::start(&mut vmnoise(line)))
     }
 
     /// Returns its threads, once at least `least` of them exist and their calls are limited.
@@ -107,18 +101,12 @@ fn look_at(mut run: Run, line: &str, works: &[&str], least: usize) {
 /// Checks that Ctrl-C ends the command although its calls are limited, and that it reports its
 /// result.
 fn ends_with_its_result(line: &str, least: usize) {
-    let mut run = Run(vmnoise(line).stdout(Stdio::piped()).spawn().unwrap());
+    let mut run = Run(TestProcess::start(vmnoise(line).stdout(Stdio::piped())));
     run.at_work(least);
     let pid = rustix::process::Pid::from_child(&run.0);
     rustix::process::kill_process(pid, rustix::process::Signal::INT).unwrap();
-    let begin = Instant::now();
-    let status = loop {
-        if let Some(status) = run.0.try_wait().unwrap() {
-            break status;
-        }
-        assert!(begin.elapsed() < BACKSTOP, "Ctrl-C does nothing: {line}");
-        std::thread::sleep(Duration::from_millis(10));
-    };
+    let what = format!("the end of `{line}` after Ctrl-C");
+    let status = wait_for(&what, || run.0.try_wait().unwrap());
     assert!(status.success(), "{line}: {status}");
     let reported = std::io::read_to_string(run.0.stdout.take().unwrap()).unwrap();
     assert!(!reported.is_empty(), "{line}");
@@ -173,7 +161,7 @@ mod root {
         // The pipe is full, so the command waits when it prints.
         while std::io::Write::write(&mut stdout, &[0; 1]).is_ok() {}
         rustix::io::ioctl_fionbio(&stdout, false).unwrap();
-        let run = Run(vmnoise(line).stdout(stdout).spawn().unwrap());
+        let run = Run(TestProcess::start(vmnoise(line).stdout(stdout)));
         look_at(run, line, works, 1);
     }
 
@@ -236,7 +224,7 @@ mod root {
         let recording = folder.path().join("run.vmn");
         let recording = recording.display();
         let line = format!("osnoise -c 1 {LONG} --user nobody -o {recording} --format json");
-        let mut run = Run(vmnoise(&line).stdout(Stdio::piped()).spawn().unwrap());
+        let mut run = Run(TestProcess::start(vmnoise(&line).stdout(Stdio::piped())));
         for thread in run.at_work(3) {
             for id in ["Uid", "Gid"] {
                 let ids = thread.numbers(id);
@@ -368,11 +356,7 @@ mod root {
         let helpers: Vec<String> = helpers.collect();
         assert_eq!(helpers.len(), 1);
         drop(run);
-        let begin = Instant::now();
-        while is_there(&helpers[0]) {
-            assert!(begin.elapsed() < BACKSTOP, "it is still there");
-            std::thread::sleep(Duration::from_millis(10));
-        }
+        wait_until("the end of the helper", || !is_there(&helpers[0]));
     }
 
     #[test]

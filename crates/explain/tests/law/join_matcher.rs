@@ -119,7 +119,7 @@ laws! {
         clocks.guest_mono = clocks.host_mono.clone();
         let plan = with_visible_rates(plan);
         let pair = plan.record().of_microvm();
-        let pair = if pvm { pair.under_pvm() } else { pair };
+        let pair = if pvm { pair.under_kvm_pvm() } else { pair };
         match pair.matched() {
             Ok(pairs) => {
                 for cpu in 0..plan.apic_ids.len() as u32 {

@@ -8,6 +8,7 @@ pub mod by_hand;
 pub mod clocks;
 pub mod joined_scenes;
 pub mod joins;
+mod kvm_pvm;
 pub mod kvm_standards;
 pub mod lives;
 pub mod pairs;

@@ -7,6 +7,7 @@ mod identity;
 mod products;
 
 use std::fs;
+use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 
 use vmnoise_events::{Name, VmIdentity};
@@ -117,6 +118,13 @@ impl Host {
         file_of_vm(&self.process(pid))
     }
 
+    /// Returns a process whose open files this process may not inspect, so that it may be a VM.
+    /// `None` if there is no such process.
+    pub fn process_with_hidden_files(&self) -> Option<u32> {
+        let mut pids = self.processes().into_iter();
+        pids.find(|pid| hides_files(&self.process(*pid).join("fd")))
+    }
+
     /// Returns the path in /proc of the file descriptor `fd` of a process.
     pub fn file_of(&self, pid_here: u32, fd: u32) -> PathBuf {
         self.process(pid_here).join("fd").join(fd.to_string())
@@ -157,6 +165,18 @@ impl Host {
         });
         let vcpus = vcpus.into_iter();
         vcpus.map(|vcpu| (vcpu.number, vcpu.tid)).collect()
+    }
+}
+
+/// Returns whether this process may not read a folder of open files, or the targets of its links.
+fn hides_files(folder: &Path) -> bool {
+    let is_denied = |error: io::Error| error.kind() == ErrorKind::PermissionDenied;
+    match fs::read_dir(folder) {
+        Err(error) => is_denied(error),
+        Ok(mut files) => {
+            let file = files.next().and_then(Result::ok);
+            file.is_some_and(|file| fs::read_link(file.path()).is_err_and(is_denied))
+        }
     }
 }
 

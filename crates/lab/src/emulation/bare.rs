@@ -1,8 +1,8 @@
 //! Runs cells of an emulated host. The host is measured itself, or it measures vmnoise's own guest.
 
 use anyhow::Result;
-use vmnoise_labs::bed::{self, Lab};
-use vmnoise_labs::lab_program;
+use vmnoise_testbed::bed::{self, Lab};
+use vmnoise_testbed::lab_program;
 
 use crate::measuring::{self, Brought, Job, image, on};
 use crate::printed;

@@ -2,10 +2,10 @@
 //! the host records each of them.
 
 use anyhow::{Context, Result, ensure};
-use vmnoise_labs::bed::inside::is_beside;
-use vmnoise_labs::bed::{self, Lab};
-use vmnoise_labs::lab_program;
-use vmnoise_labs::vmm_steps::Treatment;
+use vmnoise_testbed::bed::inside::is_beside;
+use vmnoise_testbed::bed::{self, Lab};
+use vmnoise_testbed::lab_program;
+use vmnoise_testbed::vmm_steps::Treatment;
 
 use crate::measuring::{self, Brought, Job, image, on};
 

@@ -1,9 +1,9 @@
 //! Runs cells of an emulated host with a guest of KVM. The host records the guest's exits.
 
 use anyhow::{Context, Result};
-use vmnoise_labs::bed::inside::outputs;
-use vmnoise_labs::bed::{self, Lab};
-use vmnoise_labs::lab_program;
+use vmnoise_testbed::bed::inside::outputs;
+use vmnoise_testbed::bed::{self, Lab};
+use vmnoise_testbed::lab_program;
 
 use crate::measuring::{self, Brought, Job, image, on};
 use crate::scenario::{Cell, Load, Measure, Tuning};

@@ -9,7 +9,7 @@ mod refusal;
 mod xen;
 
 use anyhow::Result;
-use vmnoise_labs::bed::{self, BedPart};
+use vmnoise_testbed::bed::{self, BedPart};
 
 use crate::measuring::{self, Brought, Job, image};
 use crate::scenario::{Cell, CellKernel, CellWorkload, GuestType, Hypervisor};

@@ -1,8 +1,8 @@
 //! Runs cells of an emulated Xen. A cell measures either a guest or Dom0.
 
 use anyhow::{Context, Result};
-use vmnoise_labs::bed::{self, XenLab, XenReport};
-use vmnoise_labs::lab_program;
+use vmnoise_testbed::bed::{self, XenLab, XenReport};
+use vmnoise_testbed::lab_program;
 
 use crate::measuring::{self, Brought, Job, image, on};
 use crate::printed;
@@ -97,7 +97,7 @@ fn lab(cell: &Cell) -> Result<XenLab> {
 mod tests {
     #![allow(clippy::unwrap_used)] // A failed `unwrap` fails the test.
 
-    use vmnoise_labs::bed::{CommandOutput, LabReport};
+    use vmnoise_testbed::bed::{CommandOutput, LabReport};
 
     use super::*;
     use crate::library;

@@ -12,8 +12,8 @@ use hdrhistogram::Histogram;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use vmnoise_explain::{Explainer, Interval};
-use vmnoise_labs::binary;
 use vmnoise_recording::RecordingReader;
+use vmnoise_testbed::binary;
 
 use crate::scenario::{CellWorkload, Statistic};
 

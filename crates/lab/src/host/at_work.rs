@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use vmnoise_labs::{schedstat, stress_ng};
+use vmnoise_testbed::{schedstat, stress_ng};
 
 use crate::scenario::Load;
 

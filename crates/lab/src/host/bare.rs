@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
-use vmnoise_labs::{TiedProcess, binary};
+use vmnoise_testbed::{TiedProcess, binary};
 
 use super::load::Loaded;
 use super::{HostMachine, waiting};

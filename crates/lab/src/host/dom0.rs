@@ -3,7 +3,7 @@
 use std::fs;
 
 use anyhow::Result;
-use vmnoise_labs::bed::{XenDomain, xl};
+use vmnoise_testbed::bed::{XenDomain, xl};
 
 use super::machine::{HostMachine, is_on_xen, is_root};
 use crate::hypervisor::{self, Xen};

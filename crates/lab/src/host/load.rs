@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::{Result, ensure};
-use vmnoise_labs::{TiedProcess, installed, lab_program, stress_ng};
+use vmnoise_testbed::{TiedProcess, installed, lab_program, stress_ng};
 
 use super::at_work::{self, CALLS};
 use super::{HostMachine, waiting};

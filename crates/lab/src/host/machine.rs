@@ -5,7 +5,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
 use anyhow::{Context, Result};
-use vmnoise_labs::placed;
+use vmnoise_testbed::placed;
 
 use crate::machine;
 use crate::scenario::CellKernel;

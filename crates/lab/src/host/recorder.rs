@@ -5,7 +5,7 @@ use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use anyhow::{Result, ensure};
-use vmnoise_labs::{TiedProcess, binary, vmm};
+use vmnoise_testbed::{TiedProcess, binary, vmm};
 
 use super::waiting;
 use crate::measuring;

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use vmnoise_labs::installed;
+use vmnoise_testbed::installed;
 
 use super::again::AGAIN;
 use super::{Dom0, HostMachine, load, running_xen};

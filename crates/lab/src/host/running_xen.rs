@@ -1,7 +1,7 @@
 //! Checks whether the running Xen fits a cell. This depends on Xen's command line and on other
 //! domains.
 
-use vmnoise_labs::bed::XenDomain;
+use vmnoise_testbed::bed::XenDomain;
 
 use super::Dom0;
 use super::again::AGAIN;

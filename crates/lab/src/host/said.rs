@@ -1,7 +1,7 @@
 //! Checks the outputs of a guest, and adds them to errors.
 
 use anyhow::{Context, Error, Result, anyhow};
-use vmnoise_labs::bed::CommandOutput;
+use vmnoise_testbed::bed::CommandOutput;
 
 /// Number of console lines that are kept for a failed cell. They are enough for a kernel panic with
 /// its stack trace.

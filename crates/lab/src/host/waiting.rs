@@ -5,7 +5,7 @@ use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use anyhow::{Result, ensure};
-use vmnoise_labs::TiedProcess;
+use vmnoise_testbed::TiedProcess;
 
 /// Time between two checks.
 const LOOK: Duration = Duration::from_millis(50);

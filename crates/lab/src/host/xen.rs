@@ -4,8 +4,8 @@ use std::path::Path;
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
-use vmnoise_labs::bed::{self, XenDomain, XenGuest, XenType};
-use vmnoise_labs::lab_program;
+use vmnoise_testbed::bed::{self, XenDomain, XenGuest, XenType};
+use vmnoise_testbed::lab_program;
 
 use super::load::Loaded;
 use super::{HostMachine, said, waiting};

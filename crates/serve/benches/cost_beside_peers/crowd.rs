@@ -62,7 +62,7 @@ pub(crate) fn print() -> Result<()> {
     let mut vms = Vec::new();
     for _ in 0..VMS {
         let mut command = Command::new("nice");
-        command.args(["-n", "19"]).arg(vmnoise_labs::binary());
+        command.args(["-n", "19"]).arg(vmnoise_testbed::binary());
         command.args("microvm --exercise cpuid --cpus 0,1 --duration 600s".split(' '));
         vms.push(Running::start(&mut command)?);
     }
@@ -125,7 +125,7 @@ fn probes(metrics: &str) -> Option<f64> {
 }
 
 fn scrape(port: u16) -> Result<String> {
-    vmnoise_labs::metrics::scrape(&format!("127.0.0.1:{port}"))
+    vmnoise_testbed::metrics::scrape(&format!("127.0.0.1:{port}"))
 }
 
 /// Returns a port that is free at the moment.

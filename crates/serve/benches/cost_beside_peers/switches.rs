@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use serde_json::Value;
-use vmnoise_labs::{Disturber, VmnoiseRun, schedstat};
+use vmnoise_testbed::{Disturber, VmnoiseRun, schedstat};
 
 const STATS: &str = "/proc/sys/kernel/bpf_stats_enabled";
 /// Length of each measurement.

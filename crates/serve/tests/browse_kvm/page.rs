@@ -1,7 +1,7 @@
 //! Tests the live page in a real browser.
 
-use vmnoise_labs::browser::Browser;
-use vmnoise_labs::{Disturber, VmnoiseRun};
+use vmnoise_testbed::browser::Browser;
+use vmnoise_testbed::{Disturber, VmnoiseRun};
 
 use crate::harness::Serve;
 

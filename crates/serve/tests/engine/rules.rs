@@ -2,7 +2,7 @@
 
 use std::process::Command;
 
-use vmnoise_labs::bed::DebianProgram;
+use vmnoise_testbed::bed::DebianProgram;
 
 use crate::harness::RULES;
 

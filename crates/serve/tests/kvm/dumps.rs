@@ -12,8 +12,8 @@ use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 use vmnoise_events::{Event, Share};
 use vmnoise_explain::{ExitBudget, ExitExplainer};
 use vmnoise_host::Host;
-use vmnoise_labs::{Disturber, Quota, VmnoiseRun, schedstat, skipped};
 use vmnoise_recording::{RecordingEnd, RecordingReader};
+use vmnoise_testbed::{Disturber, Quota, VmnoiseRun, schedstat, skipped};
 
 use crate::harness::{PROGRAM, Serve, get_as};
 

@@ -2,10 +2,11 @@
 //! the expected identity.
 
 use std::io::{BufRead, BufReader};
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 
 use serde_json::Value;
-use vmnoise_labs::binary;
+use vmnoise_testbed::binary;
+use vmnoise_testkit::TestProcess;
 
 use crate::harness::Serve;
 
@@ -59,19 +60,10 @@ virsh -q domuuid "$1"
 cat
 "#;
 
-/// A running libvirtd. It ends together with its VM when this value is dropped.
-struct Libvirtd(Child);
-
-impl Drop for Libvirtd {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
-}
-
-/// Starts libvirtd and the VM. Returns libvirtd and the VM's UUID.
-fn start() -> (Libvirtd, String) {
-    let mut child = Command::new("unshare")
+/// Starts libvirtd and the VM. Returns libvirtd, with which the VM ends, and the VM's UUID.
+fn start() -> (TestProcess, String) {
+    let mut command = Command::new("unshare");
+    command
         .args([
             "--mount",
             "--pid",
@@ -82,17 +74,16 @@ fn start() -> (Libvirtd, String) {
         ])
         .args(["-c", SCRIPT, "sh", NAME])
         .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .spawn()
-        .unwrap();
+        .stdout(Stdio::piped());
+    let mut libvirtd = TestProcess::start(&mut command);
     let mut uuid = String::new();
-    let mut stdout = BufReader::new(child.stdout.take().unwrap());
+    let mut stdout = BufReader::new(libvirtd.stdout.take().unwrap());
     stdout.read_line(&mut uuid).unwrap();
     assert!(
         !uuid.is_empty(),
         "libvirtd has not started its VM (VMNOISE_TEST_TOOLS=1 scripts/setup installs it)"
     );
-    (Libvirtd(child), uuid.trim().to_owned())
+    (libvirtd, uuid.trim().to_owned())
 }
 
 #[test]

@@ -4,9 +4,9 @@ use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use vmnoise_host::Host;
-use vmnoise_labs::schedstat::{self, Schedstat};
-use vmnoise_labs::urgency::set_thread_fifo;
-use vmnoise_labs::{Disturber, Group, VmnoiseRun, skipped};
+use vmnoise_testbed::schedstat::{self, Schedstat};
+use vmnoise_testbed::urgency::set_thread_fifo;
+use vmnoise_testbed::{Disturber, Group, VmnoiseRun, skipped};
 
 use crate::harness::{Metrics, Serve};
 

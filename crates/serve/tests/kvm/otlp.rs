@@ -3,18 +3,19 @@
 
 use std::io::{BufRead, BufReader};
 use std::path::Path;
-use std::process::{Child, ChildStdout, Command, Stdio};
+use std::process::{ChildStdout, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
-use vmnoise_labs::{Disturber, VmnoiseRun};
+use vmnoise_testbed::{Disturber, VmnoiseRun};
+use vmnoise_testkit::TestProcess;
 
 use crate::exported::{OtlpMessage, between_scrapes};
 use crate::harness::{PROGRAM, Serve};
 
 /// A collector that prints each message and does not store it. It ends when this value is dropped.
 struct Collector {
-    child: Child,
+    _process: TestProcess,
     stdout: BufReader<ChildStdout>,
     address: String,
 }
@@ -23,18 +24,18 @@ impl Collector {
     /// Starts a collector with these answers to the first messages. It accepts all later messages.
     fn start(answers: &[&str]) -> Collector {
         let root = Path::new(env!("CARGO_MANIFEST_DIR"));
-        let mut child = Command::new("python3")
+        let mut command = Command::new("python3");
+        command
             .arg(root.join("tests/collector.py"))
             .args(answers)
             .env("PYTHONPATH", root.join("../../target/python"))
-            .stdout(Stdio::piped())
-            .spawn()
-            .unwrap();
-        let mut stdout = BufReader::new(child.stdout.take().unwrap());
+            .stdout(Stdio::piped());
+        let mut process = TestProcess::start(&mut command);
+        let mut stdout = BufReader::new(process.stdout.take().unwrap());
         let mut address = String::new();
         stdout.read_line(&mut address).unwrap();
         Collector {
-            child,
+            _process: process,
             stdout,
             address: address.trim().to_owned(),
         }
@@ -56,13 +57,6 @@ impl Collector {
                 return exported;
             }
         }
-    }
-}
-
-impl Drop for Collector {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
     }
 }
 

@@ -4,7 +4,7 @@ use std::fs;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-use vmnoise_labs::{footprint::OpenDescriptors, skipped};
+use vmnoise_testbed::{footprint::OpenDescriptors, skipped};
 use vmnoise_tracer::OwnCpus;
 
 use crate::harness::{Metrics, Serve};

@@ -3,13 +3,14 @@
 use std::fs;
 use std::net::TcpListener;
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
-use vmnoise_labs::bed::DebianProgram;
-use vmnoise_labs::{Disturber, VmnoiseRun};
+use vmnoise_testbed::bed::DebianProgram;
+use vmnoise_testbed::{Disturber, VmnoiseRun};
+use vmnoise_testkit::TestProcess;
 
 use crate::harness::{RULES, Serve, get, get_as};
 
@@ -18,15 +19,8 @@ const BACKSTOP: Duration = Duration::from_secs(60);
 
 /// A running Prometheus. It ends when this value is dropped.
 struct Prometheus {
-    child: Child,
+    _process: TestProcess,
     address: String,
-}
-
-impl Drop for Prometheus {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
 }
 
 impl Prometheus {
@@ -48,16 +42,18 @@ impl Prometheus {
             .programs()
             .unwrap()
             .join("prometheus");
-        let child = Command::new(program)
+        let mut command = Command::new(program);
+        command
             .arg(format!("--config.file={}", config.display()))
             .arg(format!("--storage.tsdb.path={}", folder.display()))
             .arg(format!("--web.listen-address={address}"))
             .arg("--enable-feature=native-histograms")
             .stdout(Stdio::null())
-            .stderr(Stdio::null())
-            .spawn()
-            .unwrap();
-        Prometheus { child, address }
+            .stderr(Stdio::null());
+        Prometheus {
+            _process: TestProcess::start(&mut command),
+            address,
+        }
     }
 
     /// Waits until this expression has a result. Returns the labels and the value of each series.

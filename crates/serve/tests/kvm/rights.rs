@@ -3,7 +3,7 @@
 use std::fs;
 use std::process::Command;
 
-use vmnoise_labs::VmnoiseRun;
+use vmnoise_testbed::VmnoiseRun;
 
 use crate::harness::{PROGRAM, Serve};
 

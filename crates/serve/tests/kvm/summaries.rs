@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use parquet::file::reader::{FileReader, SerializedFileReader};
 use parquet::record::Field;
 use vmnoise_host::Host;
-use vmnoise_labs::{Disturber, VmnoiseRun};
+use vmnoise_testbed::{Disturber, VmnoiseRun};
 
 use crate::harness::{Metrics, PROGRAM, Serve};
 

@@ -6,7 +6,7 @@ use std::process::{Command, Stdio};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-use vmnoise_labs::VmnoiseRun;
+use vmnoise_testbed::VmnoiseRun;
 
 use crate::harness::{Metrics, PROGRAM, get};
 

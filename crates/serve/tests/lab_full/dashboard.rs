@@ -7,7 +7,7 @@ use std::fs;
 use std::process::Command;
 
 use serde_json::Value;
-use vmnoise_labs::bed::DebianProgram;
+use vmnoise_testbed::bed::DebianProgram;
 
 use crate::harness::{Serve, get_as};
 

@@ -4,8 +4,8 @@
 use std::path::Path;
 
 use serde_json::Value;
-use vmnoise_labs::bed::{DebianKernel, DebianSuite, Lab};
-use vmnoise_labs::lab_program;
+use vmnoise_testbed::bed::{DebianKernel, DebianSuite, Lab};
+use vmnoise_testbed::lab_program;
 
 use crate::harness::{Metrics, PROGRAM};
 

@@ -5,6 +5,9 @@
 #ifndef VMNOISE_EXIT_CODE_BPF_H
 #define VMNOISE_EXIT_CODE_BPF_H
 
+#include "kernel.bpf.h"
+#include "vmnoise.h"
+
 #define EXIT_CODE_UNREAD (~0ULL - 1)
 /* KVM_ISA_VMX and KVM_ISA_SVM of arch/x86/kvm/trace.h. */
 #define ISA_VMX 1

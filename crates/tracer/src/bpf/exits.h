@@ -5,6 +5,7 @@
 #ifndef VMNOISE_EXITS_H
 #define VMNOISE_EXITS_H
 
+#include "kernel.bpf.h"
 #include "vmnoise.h"
 
 /* Number of reasons for which each vCPU has sums. The last one has the sum of all other codes. */

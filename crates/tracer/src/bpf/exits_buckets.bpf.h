@@ -4,6 +4,9 @@
 #ifndef VMNOISE_EXITS_BUCKETS_BPF_H
 #define VMNOISE_EXITS_BUCKETS_BPF_H
 
+#include "kernel.bpf.h"
+#include "exits.h"
+
 #define TIMES_1(bucket) bucket
 #define TIMES_2(bucket) bucket, bucket
 #define TIMES_4(bucket) TIMES_2(bucket), TIMES_2(bucket)

@@ -4,6 +4,10 @@
 #ifndef VMNOISE_EXITS_HALTS_BPF_H
 #define VMNOISE_EXITS_HALTS_BPF_H
 
+#include "kernel.bpf.h"
+#include "exits.h"
+#include "exits_state.bpf.h"
+
 /* Notes that no halt that is still to be reported began before now. All time until now must be
  * charged. Sleeps until now were not halts of the guest. */
 static __always_inline void no_halt_before(struct exits_vcpu *vcpu)

@@ -4,14 +4,16 @@
 #ifndef VMNOISE_EXITS_HANDLERS_BPF_H
 #define VMNOISE_EXITS_HANDLERS_BPF_H
 
-#include "exits_state.bpf.h"
-#include "exits_stream.bpf.h"
+#include "kernel.bpf.h"
+#include "exits.h"
 #include "exits_buckets.bpf.h"
 #include "exits_halts.bpf.h"
 #include "exits_host.bpf.h"
-#include "exits_waiting.bpf.h"
-#include "exits_sight.bpf.h"
 #include "exits_sched.bpf.h"
+#include "exits_sight.bpf.h"
+#include "exits_state.bpf.h"
+#include "exits_stream.bpf.h"
+#include "exits_waiting.bpf.h"
 
 /* Returns the index of a reason. Codes fit into 9 bits, except failures, and SVM's own codes above
  * 0x3ff. */

@@ -4,6 +4,13 @@
 #ifndef VMNOISE_EXITS_HOST_BPF_H
 #define VMNOISE_EXITS_HOST_BPF_H
 
+#include "kernel.bpf.h"
+#include "exits.h"
+#include "exits_halts.bpf.h"
+#include "exits_state.bpf.h"
+#include "exits_stream.bpf.h"
+#include "records.bpf.h"
+
 typedef struct exits_cpu irq_cpu;
 typedef struct exits_begin irq_begin;
 #include "irq_nesting.bpf.h"

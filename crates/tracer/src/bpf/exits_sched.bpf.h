@@ -3,6 +3,15 @@
 #ifndef VMNOISE_EXITS_SCHED_BPF_H
 #define VMNOISE_EXITS_SCHED_BPF_H
 
+#include "kernel.bpf.h"
+#include "exits.h"
+#include "exits_halts.bpf.h"
+#include "exits_host.bpf.h"
+#include "exits_sight.bpf.h"
+#include "exits_state.bpf.h"
+#include "exits_stream.bpf.h"
+#include "exits_waiting.bpf.h"
+
 /* Notes that the task `tid` has this CPU from now on. */
 static __always_inline void comes(struct exits_cpu *here, u32 cpu, u64 now, bool from_idle, u32 tid)
 {

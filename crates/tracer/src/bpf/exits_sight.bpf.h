@@ -4,6 +4,13 @@
 #ifndef VMNOISE_EXITS_SIGHT_BPF_H
 #define VMNOISE_EXITS_SIGHT_BPF_H
 
+#include "kernel.bpf.h"
+#include "exits.h"
+#include "exits_halts.bpf.h"
+#include "exits_state.bpf.h"
+#include "exits_stream.bpf.h"
+#include "exits_waiting.bpf.h"
+
 /* Notes that the vCPU's state is unknown since `since`. Does nothing if the state is already
  * unknown. */
 static __always_inline void not_seen_since(struct exits_vcpu *vcpu, u64 since)

@@ -3,6 +3,9 @@
 #ifndef VMNOISE_EXITS_STATE_BPF_H
 #define VMNOISE_EXITS_STATE_BPF_H
 
+#include "kernel.bpf.h"
+#include "exits.h"
+
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(max_entries, 8);

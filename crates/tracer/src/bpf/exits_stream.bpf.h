@@ -4,6 +4,8 @@
 #ifndef VMNOISE_EXITS_STREAM_BPF_H
 #define VMNOISE_EXITS_STREAM_BPF_H
 
+#include "kernel.bpf.h"
+#include "exits.h"
 #include "records.bpf.h"
 
 /* Whether records are reported. User space writes this before loading. */

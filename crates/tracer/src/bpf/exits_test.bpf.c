@@ -2,8 +2,6 @@
 /* Test only: feeds a whole stream to the handlers of `exits`. Each event has all its values, also
  * the time. */
 #include "kernel.bpf.h"
-#include <bpf/bpf_helpers.h>
-#include <bpf/bpf_core_read.h>
 #include "exits.h"
 
 /* An event in the middle of a handler: an NMI, or another CPU that wakes a thread. */

@@ -4,6 +4,13 @@
 #ifndef VMNOISE_EXITS_WAITING_BPF_H
 #define VMNOISE_EXITS_WAITING_BPF_H
 
+#include "kernel.bpf.h"
+#include "exits.h"
+#include "exits_halts.bpf.h"
+#include "exits_host.bpf.h"
+#include "exits_state.bpf.h"
+#include "exits_stream.bpf.h"
+
 /* Charges a time in which the vCPU waited for the CPU. Idle time of the CPU counts as throttling,
  * and the rest as preemption. */
 static __always_inline void book_waiting(struct exits_vcpu *vcpu, u64 waited,

@@ -3,8 +3,6 @@
  * threads has task storage from its fork on. A task without task storage has no bpf_storage, and
  * costs only a few loads at a switch. */
 #include "kernel.bpf.h"
-#include <bpf/bpf_helpers.h>
-#include <bpf/bpf_core_read.h>
 #include <bpf/bpf_tracing.h>
 #include "family.h"
 #include "gate.h"
@@ -42,8 +40,6 @@ struct {
 	__type(key, u32);
 	__type(value, struct family_losses);
 } losses SEC(".maps");
-
-const volatile struct own_settings settings;
 
 /* The thread that will start the command; 0 after it has started the command. */
 u32 starter;

@@ -5,8 +5,10 @@
 #ifndef VMNOISE_FAMILY_HANDLERS_BPF_H
 #define VMNOISE_FAMILY_HANDLERS_BPF_H
 
-#include "own_cpus_handlers.bpf.h"
+#include "kernel.bpf.h"
+#include "family.h"
 #include "family_waits.bpf.h"
+#include "own_cpus_handlers.bpf.h"
 
 /* One event on a CPU. */
 struct family_event {

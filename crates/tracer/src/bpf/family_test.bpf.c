@@ -3,7 +3,6 @@
  * with the time and the steal clock. Threads are in an array, indexed by numbers that the test
  * chooses. */
 #include "kernel.bpf.h"
-#include <bpf/bpf_helpers.h>
 #include "family.h"
 
 char LICENSE[] SEC("license") = "Dual BSD/GPL";
@@ -24,8 +23,6 @@ struct {
 	__type(key, u32);
 	__type(value, struct family_thread);
 } threads SEC(".maps");
-
-const volatile struct own_settings settings;
 
 #include "family_handlers.bpf.h"
 

@@ -10,6 +10,10 @@
 #ifndef VMNOISE_FAMILY_WAITS_BPF_H
 #define VMNOISE_FAMILY_WAITS_BPF_H
 
+#include "kernel.bpf.h"
+#include "family.h"
+#include "own_cpus_handlers.bpf.h"
+
 /* Tries to take the lock of a CPU's counts. Returns whether this succeeded. The function is not
  * static, so that the verifier checks the loop once. */
 __noinline int take_lock(struct family_cpu *cpu)

@@ -3,8 +3,6 @@
  * few loads for a task that is not a vCPU. The walk over all tasks stores a vCPU's index in the
  * task storage of its thread. A task without task storage has no bpf_storage. */
 #include "kernel.bpf.h"
-#include <bpf/bpf_helpers.h>
-#include <bpf/bpf_core_read.h>
 #include <bpf/bpf_tracing.h>
 #include "gate.h"
 #include "gate_handlers.bpf.h"

@@ -8,6 +8,8 @@
 #ifndef VMNOISE_GATE_HANDLERS_BPF_H
 #define VMNOISE_GATE_HANDLERS_BPF_H
 
+#include "kernel.bpf.h"
+#include "gate.h"
 #include "lengths.bpf.h"
 
 struct {

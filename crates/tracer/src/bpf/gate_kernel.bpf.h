@@ -4,6 +4,9 @@
 #ifndef VMNOISE_GATE_KERNEL_BPF_H
 #define VMNOISE_GATE_KERNEL_BPF_H
 
+#include "kernel.bpf.h"
+#include "gate.h"
+
 /* include/uapi/linux/sched.h */
 enum { SCHED_FIFO = 1, SCHED_RR = 2 };
 

@@ -2,8 +2,6 @@
 /* Test only: a raw_tp program that calls the gate's handlers with a stream of events from a map.
  * All values of an event are in the map, including the time. */
 #include "kernel.bpf.h"
-#include <bpf/bpf_helpers.h>
-#include <bpf/bpf_core_read.h>
 #include "gate.h"
 #include "gate_handlers.bpf.h"
 

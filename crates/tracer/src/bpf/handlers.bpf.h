@@ -5,7 +5,11 @@
 #ifndef VMNOISE_HANDLERS_BPF_H
 #define VMNOISE_HANDLERS_BPF_H
 
+#include "kernel.bpf.h"
+#include "records.bpf.h"
+#include "state.bpf.h"
 #include "timer.bpf.h"
+#include "vmnoise.h"
 
 typedef struct vmnoise_cpu irq_cpu;
 typedef struct vmnoise_begin irq_begin;

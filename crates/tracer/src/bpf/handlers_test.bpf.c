@@ -2,8 +2,6 @@
 /* Test only: raw_tp programs that call the handlers. All values come from the context, including
  * the time. BPF_PROG_RUN accepts a context for raw_tp programs, but not for tp_btf programs. */
 #include "kernel.bpf.h"
-#include <bpf/bpf_helpers.h>
-#include <bpf/bpf_core_read.h>
 #include "vmnoise.h"
 #include "state.bpf.h"
 #include "steal.bpf.h"

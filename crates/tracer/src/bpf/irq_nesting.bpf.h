@@ -6,6 +6,8 @@
 #ifndef VMNOISE_IRQ_NESTING_BPF_H
 #define VMNOISE_IRQ_NESTING_BPF_H
 
+#include "kernel.bpf.h"
+
 /* Returns the matching begin; 0 if there is none. The ends of begins above it were lost. */
 static __always_inline irq_begin *irq_ended(irq_cpu *here, u32 id, u32 origin)
 {

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* The types, constants and kernel structures that the programs need. CO-RE finds fields by name, so
- * only the names matter here. This file needs neither vmlinux.h nor a system header. */
+/* The types, constants and kernel structures that the programs need, and libbpf's helpers. CO-RE
+ * finds fields by name, so only the names matter here. This file needs neither vmlinux.h nor a
+ * system header. */
 #ifndef VMNOISE_KERNEL_BPF_H
 #define VMNOISE_KERNEL_BPF_H
 
@@ -175,5 +176,9 @@ struct vcpu_runstate_info {
 	u64 state_entry_time;
 	u64 time[4];
 };
+
+/* The helpers need the types above. */
+#include <bpf/bpf_helpers.h>
+#include <bpf/bpf_core_read.h>
 
 #endif

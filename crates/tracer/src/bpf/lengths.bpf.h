@@ -2,6 +2,7 @@
 #ifndef VMNOISE_LENGTHS_BPF_H
 #define VMNOISE_LENGTHS_BPF_H
 
+#include "kernel.bpf.h"
 #include "lengths.h"
 
 /* Returns how many of the LENGTH_BOUNDS bounds are smaller than `ns`. */

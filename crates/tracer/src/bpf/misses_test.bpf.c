@@ -2,7 +2,6 @@
 /* Test only: a program whose event fires again while the program runs. The kernel does not run the
  * program a second time, and counts this as a miss (since 6.2). */
 #include "kernel.bpf.h"
-#include <bpf/bpf_helpers.h>
 #include <bpf/bpf_tracing.h>
 
 char LICENSE[] SEC("license") = "Dual BSD/GPL";

@@ -2,8 +2,6 @@
 /* The programs at the tracepoints. They read plain values from the context, and call the
  * handlers. */
 #include "kernel.bpf.h"
-#include <bpf/bpf_helpers.h>
-#include <bpf/bpf_core_read.h>
 #include <bpf/bpf_tracing.h>
 #include "vmnoise.h"
 #include "state.bpf.h"

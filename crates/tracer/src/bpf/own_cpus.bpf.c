@@ -2,8 +2,6 @@
 /* Counts, for days, the time that is taken from this machine's own CPUs, if the machine is a guest.
  * Time is taken by its hypervisor, by interrupts, and by tasks for whose CPU another task waits. */
 #include "kernel.bpf.h"
-#include <bpf/bpf_helpers.h>
-#include <bpf/bpf_core_read.h>
 #include <bpf/bpf_tracing.h>
 #include "vmnoise.h"
 #include "own_cpus.h"
@@ -18,8 +16,6 @@ struct {
 	__type(key, u32);
 	__type(value, struct own_cpu);
 } cpus SEC(".maps");
-
-const volatile struct own_settings settings;
 
 typedef struct own_cpu steal_cpu;
 #include "steal_clock.bpf.h"

@@ -8,7 +8,11 @@
 #ifndef VMNOISE_OWN_CPUS_HANDLERS_BPF_H
 #define VMNOISE_OWN_CPUS_HANDLERS_BPF_H
 
+#include "kernel.bpf.h"
 #include "lengths.bpf.h"
+#include "own_cpus.h"
+
+const volatile struct own_settings settings;
 
 typedef struct own_cpu irq_cpu;
 typedef struct own_begin irq_begin;

@@ -2,7 +2,6 @@
 /* Test only: a raw_tp program that calls the handlers of own_cpus. Its context is one event, with
  * the time and the steal clock. */
 #include "kernel.bpf.h"
-#include <bpf/bpf_helpers.h>
 #include "own_cpus.h"
 
 char LICENSE[] SEC("license") = "Dual BSD/GPL";
@@ -14,8 +13,6 @@ struct {
 	__type(key, u32);
 	__type(value, struct own_cpu);
 } cpus SEC(".maps");
-
-const volatile struct own_settings settings;
 
 #include "own_cpus_handlers.bpf.h"
 

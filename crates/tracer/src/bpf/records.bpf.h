@@ -3,6 +3,9 @@
 #ifndef VMNOISE_RECORDS_BPF_H
 #define VMNOISE_RECORDS_BPF_H
 
+#include "kernel.bpf.h"
+#include "vmnoise.h"
+
 struct {
 	__uint(type, BPF_MAP_TYPE_RINGBUF);
 	__uint(max_entries, 8 << 20);

@@ -3,6 +3,8 @@
  * first define task_switch. There is no include guard, because these are programs of the object
  * that includes them. */
 
+#include "kernel.bpf.h"
+#include <bpf/bpf_tracing.h>
 #include "task_state.bpf.h"
 
 SEC("tp_btf/sched_switch")

@@ -3,6 +3,10 @@
 #ifndef VMNOISE_SOURCES_BPF_H
 #define VMNOISE_SOURCES_BPF_H
 
+#include "kernel.bpf.h"
+#include "records.bpf.h"
+#include "vmnoise.h"
+
 /* A name, as letters and as words. The words are constants by which the name is copied. */
 union vector_name {
 	char letters[VMNOISE_NAME_LEN];

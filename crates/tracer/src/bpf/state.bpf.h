@@ -3,7 +3,9 @@
 #ifndef VMNOISE_STATE_BPF_H
 #define VMNOISE_STATE_BPF_H
 
+#include "kernel.bpf.h"
 #include "records.bpf.h"
+#include "vmnoise.h"
 
 /* One slot per CPU. This is not a per-CPU map, so that events of a test can name any CPU. User
  * space sets the number of slots, and reads the counters through mmap. */

@@ -3,6 +3,10 @@
 #ifndef VMNOISE_STEAL_BPF_H
 #define VMNOISE_STEAL_BPF_H
 
+#include "kernel.bpf.h"
+#include "state.bpf.h"
+#include "vmnoise.h"
+
 typedef struct vmnoise_cpu steal_cpu;
 #include "steal_clock.bpf.h"
 

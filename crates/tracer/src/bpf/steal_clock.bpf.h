@@ -7,6 +7,9 @@
 #ifndef VMNOISE_STEAL_CLOCK_BPF_H
 #define VMNOISE_STEAL_CLOCK_BPF_H
 
+#include "kernel.bpf.h"
+#include "vmnoise.h"
+
 /* Returns the time that the hypervisor has taken so far, in ns. A single aligned word needs no
  * version protocol. KVM writes its word as a whole, and only while the word's vCPU does not run
  * (record_steal_time of arch/x86/kvm/x86.c). So no reader gets half a word, and the vCPU itself

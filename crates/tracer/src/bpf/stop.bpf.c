@@ -3,7 +3,6 @@
  * interrupt, and the tasks that had each CPU of the machine. The programs are loaded only if at
  * least one of the two is wanted. */
 #include "kernel.bpf.h"
-#include <bpf/bpf_helpers.h>
 #include <bpf/bpf_tracing.h>
 #include "stop.h"
 

@@ -3,6 +3,8 @@
 #ifndef VMNOISE_TASK_STATE_BPF_H
 #define VMNOISE_TASK_STATE_BPF_H
 
+#include "kernel.bpf.h"
+
 /* Returns the state of a task. Before 5.18, sched_switch does not have the state as an argument
  * (commit fa2c3254d7cf added prev_state). */
 static __always_inline u32 state_of(struct task_struct *task)

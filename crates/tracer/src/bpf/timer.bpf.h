@@ -4,6 +4,9 @@
 #ifndef VMNOISE_TIMER_BPF_H
 #define VMNOISE_TIMER_BPF_H
 
+#include "kernel.bpf.h"
+#include "vmnoise.h"
+
 /* Stores the steal clock at each event of the CPU until the timer expires. It is unknown when the
  * clock increased between two readings. So the last reading before the expiry limits how much of a
  * later delay may be steal time. */

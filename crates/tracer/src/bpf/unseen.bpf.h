@@ -3,6 +3,10 @@
 #ifndef VMNOISE_UNSEEN_BPF_H
 #define VMNOISE_UNSEEN_BPF_H
 
+#include "kernel.bpf.h"
+#include "sources.bpf.h"
+#include "vmnoise.h"
+
 /* Stores how many turns the watched thread has had when it leaves. sched_info_arrive counts a turn
  * after the tracepoint of the switch. */
 static __always_inline void note_turns(struct vmnoise_cpu *state, struct task_struct *prev)

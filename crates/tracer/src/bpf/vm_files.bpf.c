@@ -2,8 +2,6 @@
 /* Walks over the open files of all processes, and reports the files of KVM. These are the VMs, and
  * all facts about their vCPUs that KVM's debugfs has. */
 #include "kernel.bpf.h"
-#include <bpf/bpf_helpers.h>
-#include <bpf/bpf_core_read.h>
 #include "vm_files.h"
 
 char LICENSE[] SEC("license") = "Dual BSD/GPL";

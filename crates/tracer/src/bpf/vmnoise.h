@@ -4,6 +4,8 @@
 #ifndef VMNOISE_H
 #define VMNOISE_H
 
+#include "kernel.bpf.h"
+
 /* Length of a name in bytes. It has room for a comm (16), and for the longest name in
  * irq_vectors.bpf.h, call_function_single. */
 #define VMNOISE_NAME_LEN 24

@@ -1,15 +1,12 @@
 //! Opens the programs that count exits, and loads those that this kernel can run. The maps have
 //! room for a given number of vCPUs.
 
-use std::collections::{BTreeMap, HashSet};
-
-use libbpf_rs::{Object, ObjectBuilder};
+use std::collections::BTreeMap;
 
 use super::{REASONS, Streaming, wire};
 use crate::btf::KernelBtf;
 use crate::error::LoadError;
-use crate::log::quietly;
-use crate::object::{load_what_fits, why_not};
+use crate::object::{ObjectPlan, Programs, load_what_fits};
 use crate::probes::{Group, Probe};
 
 /// Name of the program that reports when a guest's clock changed.
@@ -28,14 +25,6 @@ pub(super) struct Plan {
     pub(super) preempt_rt: bool,
 }
 
-/// The loaded object, and the reasons why groups are absent.
-pub(super) struct Loaded {
-    pub(super) object: Object,
-    pub(super) absent: BTreeMap<Group, String>,
-    /// All tracepoints for which the object has a program.
-    pub(super) hooked: HashSet<String>,
-}
-
 impl Plan {
     /// Returns the groups that observe exits. Under kvm_pvm, the tracepoints of the last group
     /// exist but never fire.
@@ -43,21 +32,20 @@ impl Plan {
         &Group::ALL[..7]
     }
 
-    /// Loads the groups that this kernel supports.
-    pub(super) fn load(self, btf: &KernelBtf) -> Result<Loaded, LoadError> {
+    /// Loads the groups that this kernel supports. Also returns why each other group is absent.
+    pub(super) fn load(
+        self,
+        btf: &KernelBtf,
+    ) -> Result<(Programs, BTreeMap<Group, String>), LoadError> {
         let load = |groups: &[Group], _is_trial| self.load_groups(btf, groups);
-        let ((object, hooked), absent) = load_what_fits(btf, Self::groups(), &load)?;
+        let (programs, absent) = load_what_fits(btf, Self::groups(), &load)?;
         if let Some((group, why)) = self.lacks(&absent) {
             return Err(LoadError::Refused {
                 why: format!("{why}: exits cannot be counted"),
                 remedy: group.remedy().to_owned(),
             });
         }
-        Ok(Loaded {
-            object,
-            absent,
-            hooked,
-        })
+        Ok((programs, absent))
     }
 
     /// Returns a required group that is absent, and why; `None` if none is absent. Switches are
@@ -70,48 +58,33 @@ impl Plan {
     }
 
     /// Loads exactly these groups.
-    fn load_groups(
-        self,
-        btf: &KernelBtf,
-        groups: &[Group],
-    ) -> Result<(Object, HashSet<String>), LoadError> {
-        let (result, warnings) = quietly(|| {
-            let mut hooked = HashSet::new();
-            let mut open = ObjectBuilder::default()
-                .name("vmnoise_exits")?
-                .open_memory(wire::OBJECT)?;
-            for mut program in open.progs_mut() {
-                let name = program.name().to_string_lossy().into_owned();
-                let section = program.section().to_string_lossy().into_owned();
-                let wanted = Probe::from_section(&section).is_none_or(|probe| {
-                    hooked.insert(probe.tracepoint.to_owned());
-                    groups.contains(&probe.group) && probe.fits(&name, btf)
-                });
-                program.set_autoload(wanted && self.needs(&name));
-            }
-            let cpus = u32::try_from(libbpf_rs::num_possible_cpus()?).unwrap_or(u32::MAX);
-            for mut map in open.maps_mut() {
-                match map.name().to_str() {
-                    Some("exit_cpus") => map.set_max_entries(cpus)?,
-                    // Index 0 is not used for a vCPU.
-                    Some("vcpus") => map.set_max_entries(self.vcpus + 1)?,
-                    Some("free_places" | "newcomers" | "ended") => {
-                        map.set_max_entries(self.vcpus)?;
-                    }
-                    Some("threads") => map.set_max_entries(self.vcpus + THREADS)?,
-                    Some("records") => map.set_max_entries(self.streaming.ring_bytes())?,
-                    Some("reasons") => map.set_max_entries((self.vcpus + 1) * REASONS as u32)?,
-                    Some(name) if name.ends_with(".rodata") => {
-                        let settings =
-                            wire::settings(self.kvm_run_only, self.preempt_rt, self.streaming);
-                        map.set_initial_value(&settings)?;
-                    }
-                    _ => {}
-                }
-            }
-            Ok((open.load()?, hooked))
-        });
-        result.map_err(|error: libbpf_rs::Error| why_not(&error, &warnings))
+    fn load_groups(self, btf: &KernelBtf, groups: &[Group]) -> Result<Programs, LoadError> {
+        let wants = |name: &str, probe: Option<Probe<'_>>| {
+            let fits = |probe: Probe<'_>| groups.contains(&probe.group) && probe.fits(name, btf);
+            probe.is_none_or(fits) && self.needs(name)
+        };
+        ObjectPlan {
+            name: "vmnoise_exits",
+            compiled: wire::OBJECT,
+            reads_kvm: false,
+            wants: &wants,
+            entries: &|map, cpus| self.entries(map, cpus),
+            settings: &wire::settings(self.kvm_run_only, self.preempt_rt, self.streaming),
+        }
+        .load()
+    }
+
+    fn entries(self, map: &str, cpus: u32) -> Option<u32> {
+        Some(match map {
+            "exit_cpus" => cpus,
+            // Index 0 is not used for a vCPU.
+            "vcpus" => self.vcpus + 1,
+            "free_places" | "newcomers" | "ended" => self.vcpus,
+            "threads" => self.vcpus + THREADS,
+            "records" => self.streaming.ring_bytes(),
+            "reasons" => (self.vcpus + 1) * REASONS as u32,
+            _ => return None,
+        })
     }
 
     fn needs(self, program: &str) -> bool {

@@ -17,22 +17,20 @@ mod totals;
 mod vm_names;
 mod wire;
 
-use libbpf_rs::{Link, Object};
 use vmnoise_events::{Event, Loss, LossKind, ProbeStatus, Vcpu, VcpuId, VcpuTotals, Witnesses};
 
-use crate::accounting;
 use crate::btf::KernelBtf;
 use crate::error::{LoadError, TraceError};
 use crate::maps::Maps;
+use crate::object::Programs;
 use crate::probes::{Group, Kernel};
-use crate::tracer::no_btf;
 use crate::watched::Watched;
 use vmnoise_host::{Host, VmProcess};
 
 pub use clocks::ClockLook;
 pub use decode::ExitDecoder;
 pub use guest_clocks::GuestClocks;
-use load::{Loaded, Plan, TSC_WRITES};
+use load::{Plan, TSC_WRITES};
 pub(crate) use reasons::ReasonSource;
 use renewal::Before;
 use roll::Roll;
@@ -67,9 +65,8 @@ pub enum Streaming {
 #[derive(Debug)]
 pub struct ExitTracer {
     // This field is dropped first, so that no program runs while the other fields are dropped.
-    links: Vec<Link>,
+    programs: Programs,
     stream: Option<Stream>,
-    object: Object,
     plan: Plan,
     reasons: ReasonSource,
     roll: Roll,
@@ -86,7 +83,7 @@ impl ExitTracer {
     /// [`LoadError::Refused`] if this machine does not allow BPF, or this process has no right to
     /// use it. [`LoadError::Broken`] if BPF is allowed, but the programs do not load.
     pub fn load(vcpus: u32, streaming: Streaming) -> Result<ExitTracer, LoadError> {
-        let btf = KernelBtf::read().map_err(|error| no_btf(&error))?;
+        let btf = KernelBtf::read()?;
         Self::load_on(&btf, vcpus, streaming)
     }
 
@@ -100,24 +97,19 @@ impl ExitTracer {
             kvm_run_only: reasons == ReasonSource::KvmRun,
             preempt_rt: host.is_preempt_rt(),
         };
-        let Loaded {
-            object,
-            absent,
-            hooked,
-        } = plan.load(btf)?;
+        let (programs, absent) = plan.load(btf)?;
         let stream = match streaming {
             Streaming::Off => None,
-            Streaming::Exits { .. } | Streaming::Stretches => Some(Stream::of(&object)?),
+            Streaming::Exits { .. } | Streaming::Stretches => Some(Stream::of(&programs)?),
         };
-        let table = Table::new(&object, vcpus);
+        let table = Table::new(&programs, vcpus);
         let table = table.map_err(|error| LoadError::Broken(format!("the vCPUs: {error}")))?;
         // `reasons_status` reports the source of the reasons. On PREEMPT_RT, a softirq's time ends
         // at the switch to the task that preempts it.
-        let kernel = Kernel::of(&host, btf, &hooked, plan.kvm_run_only);
+        let kernel = Kernel::of(&host, btf, &programs.hooked(), plan.kvm_run_only);
         Ok(ExitTracer {
-            links: Vec::new(),
+            programs,
             stream,
-            object,
             plan,
             reasons,
             roll: Roll::new(table, !plan.kvm_run_only),
@@ -142,7 +134,7 @@ impl ExitTracer {
                     id: thread.id,
                     ..WireVcpu::default()
                 };
-                self.roll.table.seat(&self.object, &vcpu)?;
+                self.roll.table.seat(&self.programs, &vcpu)?;
             }
         }
         self.roll.gone(&vms);
@@ -157,7 +149,7 @@ impl ExitTracer {
     /// # Errors
     /// If the maps cannot be read.
     pub fn newcomers(&mut self) -> std::io::Result<Vec<u32>> {
-        self.roll.look(&self.object)
+        self.roll.look(&self.programs)
     }
 
     /// Stores the names of the given VMs and their vCPUs. `looked_at` are the process ids of new
@@ -174,7 +166,7 @@ impl ExitTracer {
     /// # Errors
     /// If the maps cannot be read or written.
     pub fn forget_gone(&mut self, vms: &[VmProcess]) -> std::io::Result<()> {
-        self.roll.forget_gone(&self.object, vms)
+        self.roll.forget_gone(&self.programs, vms)
     }
 
     /// Attaches all groups that can be attached. [`ExitTracer::exit_statuses`] reports the others.
@@ -183,11 +175,11 @@ impl ExitTracer {
     /// # Errors
     /// If exits cannot be reported.
     pub fn attach(&mut self) -> Result<(), TraceError> {
-        let links = self.watched.attach(&self.object);
+        let links = self.watched.attach(&self.programs);
         if let Some((_, why)) = self.plan.lacks(self.watched.absent()) {
             return Err(TraceError::NothingAttached(why.clone()));
         }
-        self.links = links;
+        self.programs.hold(links);
         Ok(())
     }
 
@@ -198,7 +190,7 @@ impl ExitTracer {
     /// If the maps cannot be written.
     pub fn count(&mut self) -> std::io::Result<()> {
         let controls = wire::controls(true, self.followed);
-        self.object.set(".data", 0, &controls)
+        self.programs.set(".data", 0, &controls)
     }
 
     /// Stops counting. Counts that are read afterwards are final.
@@ -208,8 +200,8 @@ impl ExitTracer {
     pub fn detach(&mut self) -> std::io::Result<()> {
         // Counting of begins stops first, because programs are detached one by one.
         let controls = wire::controls(false, self.followed);
-        self.object.set(".data", 0, &controls)?;
-        self.links.clear();
+        self.programs.set(".data", 0, &controls)?;
+        self.programs.detach();
         Ok(())
     }
 
@@ -240,12 +232,12 @@ impl ExitTracer {
     }
 
     fn read_vcpu(&self, id: VcpuId, place: u32) -> std::io::Result<(Vcpu, VcpuTotals)> {
-        let globals = wire::globals(&self.object)?;
-        let vcpu = self.object.value::<WireVcpu>("vcpus", place)?;
+        let globals = wire::globals(&self.programs)?;
+        let vcpu = self.programs.value::<WireVcpu>("vcpus", place)?;
         let vcpu = vcpu.ok_or_else(|| std::io::Error::other("a vCPU beyond the table"))?;
         let first = place * REASONS as u32;
         let reasons: Vec<WireReason> = (first..first + globals.reasons_known.min(REASONS as u32))
-            .map_while(|key| self.object.value("reasons", key).transpose())
+            .map_while(|key| self.programs.value("reasons", key).transpose())
             .collect::<Result<_, _>>()?;
         Ok((
             self.roll.vcpu(id, &vcpu),
@@ -284,10 +276,10 @@ impl ExitTracer {
     pub fn drain(&mut self, sink: &mut dyn FnMut(Event)) -> Result<(), TraceError> {
         // All records of vCPUs that have already ended are in the ring buffer now.
         let roll = &mut self.roll;
-        roll.define(&self.object, sink).map_err(TraceError::Ring)?;
+        roll.define(&self.programs, sink).map_err(TraceError::Ring)?;
         let ended = roll.table.take_ended();
         if let Some(stream) = &mut self.stream {
-            stream.drain(&self.object, roll, sink)?;
+            stream.drain(&self.programs, roll, sink)?;
         }
         for (id, place) in ended {
             self.report_last(id, place, sink)
@@ -306,7 +298,7 @@ impl ExitTracer {
         let (vcpu, totals) = self.read_vcpu(id, place)?;
         sink(Event::Vcpu(vcpu));
         sink(Event::VcpuTotals(totals));
-        self.roll.bury(&self.object, id, place)
+        self.roll.bury(&self.programs, id, place)
     }
 
     /// Returns whether [`ExitTracer::report_clocks`] can report clocks. It requires [`Streaming`]
@@ -338,7 +330,7 @@ impl ExitTracer {
 
     /// Returns whether the instants at which guests' clocks changed are reported.
     pub fn dates_clocks(&self) -> bool {
-        let mut programs = self.object.progs();
+        let mut programs = self.programs.progs();
         programs.any(|program| program.name() == TSC_WRITES && program.autoload())
     }
 
@@ -348,14 +340,12 @@ impl ExitTracer {
     /// # Errors
     /// If the maps cannot be read.
     pub fn losses(&self) -> std::io::Result<Vec<Loss>> {
-        let globals = wire::globals(&self.object)?;
+        let globals = wire::globals(&self.programs)?;
         let undecodable = self.stream.as_ref().map_or(0, Stream::undecodable);
+        let missed = self.programs.missed()?.saturating_sub(self.before.missed);
         let counts = [
             (LossKind::RingFull, globals.records_lost),
-            (
-                LossKind::Recursion,
-                accounting::recursion_misses(&self.object)?.saturating_sub(self.before.missed),
-            ),
+            (LossKind::Recursion, missed),
             (LossKind::Unpaired, globals.unpaired),
             (LossKind::Undecodable, undecodable),
             (LossKind::VcpusFull, globals.vcpus_lost),

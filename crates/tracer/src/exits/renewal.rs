@@ -9,7 +9,6 @@ use super::roll::Roll;
 use super::table::Table;
 use super::wire::{self, WireCpu};
 use super::{ExitTracer, REASONS};
-use crate::accounting;
 use crate::error::TraceError;
 use crate::maps::Maps;
 use vmnoise_host::VmProcess;
@@ -48,13 +47,13 @@ impl ExitTracer {
     /// # Errors
     /// If the maps cannot be read.
     pub fn probe_ns(&self) -> std::io::Result<u64> {
-        Ok((self.before.timed_ns + timed_ns(&self.object)?) * TIMED_RUN)
+        Ok((self.before.timed_ns + timed_ns(&self.programs)?) * TIMED_RUN)
     }
 
     fn renew(&mut self, followed: u32) -> std::io::Result<()> {
-        let object = &self.object;
+        let object: &Object = &self.programs;
         let before = Before {
-            missed: accounting::recursion_misses(object)?,
+            missed: self.programs.missed()?,
             timed_ns: self.before.timed_ns + timed_ns(object)?,
         };
         // Free slots have not been used since the last renewal, so only the other slots are

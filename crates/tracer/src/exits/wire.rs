@@ -7,19 +7,10 @@ use vmnoise_events::VcpuIntervalKind;
 
 use super::Streaming;
 use crate::maps::Maps;
+use crate::object::compiled;
 use crate::plain::{self, Plain};
 
-#[allow(
-    clippy::all,
-    clippy::undocumented_unsafe_blocks,
-    clippy::unwrap_used,
-    missing_debug_implementations,
-    rust_2018_idioms,
-    unsafe_op_in_unsafe_fn
-)]
-mod generated {
-    include!(concat!(env!("OUT_DIR"), "/exits.skel.rs"));
-}
+compiled!("exits");
 
 pub(super) use generated::types::{
     bss as Globals, exits_cpu as WireCpu, exits_exit as WireExit, exits_interval as WireInterval,
@@ -35,9 +26,6 @@ const _: () = {
     assert!(Kind::EXITS_BLOCKED.0 == VcpuIntervalKind::Blocked.number() as u32);
     assert!(Kind::EXITS_HALTED.0 == VcpuIntervalKind::Halted.number() as u32);
 };
-
-/// The compiled BPF programs.
-pub(super) static OBJECT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/exits.bpf.o"));
 
 /// Returns the settings that the programs get before they are loaded, as the content of their
 /// `.rodata`.

@@ -8,12 +8,11 @@ mod wire;
 
 use std::collections::HashMap;
 use std::ffi::OsStr;
-use std::io::{self, Read as _};
+use std::io;
 use std::mem::offset_of;
-use std::os::fd::AsFd;
 use std::sync::atomic::Ordering::{Relaxed, Release};
 
-use libbpf_rs::{Iter, Link, MapCore, MapFlags, Object, ObjectBuilder, ProgramInput};
+use libbpf_rs::{MapCore, MapFlags, ProgramInput};
 use vmnoise_events::{
     FamilyBooks, FamilyCulprit, FamilyCulpritKind, FamilyLongest, FamilyLook, FamilyMember,
     FamilyTaken, Name,
@@ -21,19 +20,17 @@ use vmnoise_events::{
 
 use wire::{KINDS, WireCpu, WireCulprit, WireLosses, WireMember, WireSource};
 
-use crate::accounting;
+use crate::accounting::misses_of;
 use crate::btf::KernelBtf;
 use crate::decode::{self, WIRE_SOURCE_BYTES};
 use crate::error::{LoadError, TraceError};
-use crate::gate::lengths;
-use crate::log::quietly;
 use crate::mapped_array::MappedArray;
 use crate::maps::Maps;
-use crate::object::why_not;
+use crate::object::{ObjectPlan, Programs, walk};
+use crate::own_cpus::settings;
 use crate::plain;
-use crate::probes::{Group, Probe};
+use crate::probes::Group;
 use crate::steal::{StealClock, Variable};
-use crate::tracer::no_btf;
 use vmnoise_host::Host;
 
 /// One of this many program runs is timed: OWN_TIMED_RUN of `bpf/own_cpus.h`.
@@ -51,8 +48,7 @@ const TRACEPOINTS: [&str; 2] = ["sched_wakeup_new", "sched_process_fork"];
 #[derive(Debug)]
 pub struct Family {
     // This field is dropped first, so that no program runs while the other fields are dropped.
-    links: Vec<Link>,
-    object: Object,
+    programs: Programs,
     cpus: MappedArray<WireCpu>,
     losses: MappedArray<WireLosses>,
     sees_steal: bool,
@@ -67,7 +63,7 @@ impl Family {
     /// use it. [`LoadError::Broken`] if BPF is allowed, but the programs do not load.
     pub fn load() -> Result<Family, LoadError> {
         let host = Host::here();
-        let btf = KernelBtf::read().map_err(|error| no_btf(&error))?;
+        let btf = KernelBtf::read()?;
         let mut missing = GROUPS
             .iter()
             .filter_map(|group| group.missing(&btf))
@@ -84,17 +80,11 @@ impl Family {
         let variable = hypervisor
             .as_deref()
             .and_then(|name| Variable::of(btf.minus_run_queue, name));
-        let (result, warnings) = quietly(|| load(&btf, variable));
-        let object = result.map_err(|error| why_not(&error, &warnings))?;
-        let map = object.map("cpus");
-        let cpus = MappedArray::<WireCpu>::map(map.as_fd(), map.max_entries() as usize);
-        let cpus = cpus.map_err(broken)?;
-        let losses = MappedArray::map(object.map("losses").as_fd(), 1).map_err(broken)?;
+        let programs = load(&btf, variable)?;
         let mut family = Family {
-            links: Vec::new(),
-            object,
-            cpus,
-            losses,
+            cpus: programs.mapped("cpus").map_err(broken)?,
+            losses: programs.mapped("losses").map_err(broken)?,
+            programs,
             sees_steal: hypervisor.is_none(),
             sees_nmi: Group::Nmi.missing(&btf).is_none(),
         };
@@ -111,7 +101,7 @@ impl Family {
             let word = self.cpus.u64(cpu, offset_of!(WireCpu, run_queue))?;
             Some(word.load(Relaxed)).filter(|address| *address != 0)
         };
-        let clock = StealClock::find(Some(&self.object), Some(variable), &run_queue, online);
+        let clock = StealClock::find(&self.programs, Some(variable), &run_queue, online);
         let clocks = clock.addresses(&run_queue, online).unwrap_or_default();
         for &(cpu, clock) in &clocks {
             if let Some(word) = self.cpus.u64(cpu, offset_of!(WireCpu, own.steal_clock)) {
@@ -126,16 +116,7 @@ impl Family {
     /// # Errors
     /// If a program cannot be attached.
     pub fn attach(&mut self) -> Result<(), TraceError> {
-        let attach = || -> libbpf_rs::Result<Vec<Link>> {
-            let programs = self.object.progs_mut().filter(|it| {
-                let section = it.section().to_string_lossy();
-                it.autoload() && Probe::from_section(&section).is_some()
-            });
-            programs.map(|program| program.attach()).collect()
-        };
-        let (result, _) = quietly(attach);
-        self.links = result.map_err(|error| TraceError::NothingAttached(format!("{error:#}")))?;
-        Ok(())
+        self.programs.attach()
     }
 
     /// Makes the next process that this thread starts the command that is followed.
@@ -143,7 +124,7 @@ impl Family {
     /// # Errors
     /// If the kernel refuses.
     pub fn starts_next(&self) -> io::Result<()> {
-        let mut programs = self.object.progs_mut();
+        let mut programs = self.programs.progs_mut();
         let program = programs.find(|it| it.name() == "will_start");
         let program = program.ok_or(io::ErrorKind::NotFound)?;
         let run = program.test_run(ProgramInput::default());
@@ -171,15 +152,15 @@ impl Family {
             alive,
             ended,
             culprits: self.culprits()?,
-            missed: accounting::recursion_misses(&self.object)?,
+            missed: self.programs.missed()?,
             unpaired: self.cpus.sum(offset_of!(WireCpu, unpaired))
                 + self.cpus.sum(offset_of!(WireCpu, contended))
                 + self.cpus.sum(offset_of!(WireCpu, own.unpaired)),
             unbounded: self.cpus.sum(offset_of!(WireCpu, contended))
                 + self.cpus.sum(offset_of!(WireCpu, own.unpaired))
-                + accounting::misses_of(&self.object, &is_of_interrupts)?,
+                + misses_of(&self.programs, &is_of_interrupts)?,
             unfollowed: self.losses.sum(offset_of!(WireLosses, unfollowed))
-                + accounting::misses_of(&self.object, &|it| it == "sched_process_fork")?,
+                + misses_of(&self.programs, &|it| it == "sched_process_fork")?,
             probe_ns: self.cpus.sum(offset_of!(WireCpu, own.timed_ns)) * TIMED_RUN,
             ..FamilyLook::default()
         };
@@ -229,7 +210,7 @@ impl Family {
     }
 
     fn culprits(&self) -> io::Result<Vec<FamilyCulprit>> {
-        let map = self.object.map("culprits");
+        let map = self.programs.map("culprits");
         let mut culprits = HashMap::<_, FamilyCulprit>::new();
         for key in map.keys() {
             let value = map.lookup(&key, MapFlags::ANY).map_err(io::Error::other)?;
@@ -255,21 +236,13 @@ impl Family {
     }
 
     fn alive(&self) -> io::Result<Vec<FamilyMember>> {
-        let mut programs = self.object.progs_mut();
-        let program = programs.find(|it| it.name() == "find_members");
-        let program = program.ok_or(io::ErrorKind::NotFound)?;
-        let link = program.attach().map_err(io::Error::other)?;
-        let mut bytes = Vec::new();
-        Iter::new(&link)
-            .map_err(io::Error::other)?
-            .read_to_end(&mut bytes)?;
-        let found = bytes.chunks_exact(size_of::<WireMember>());
-        let found = found.filter_map(plain::read::<WireMember>);
+        let walker = self.programs.walker("find_members");
+        let found = walk(&walker.map_err(io::Error::other)?)?;
         let member = |wire: WireMember| FamilyMember {
             tid: wire.tid,
             books: FamilyBooks::from(&wire.books),
         };
-        Ok(found.map(member).collect())
+        Ok(plain::read_all(&found).map(member).collect())
     }
 }
 
@@ -324,34 +297,17 @@ fn source_bytes(wire: &WireSource) -> [u8; WIRE_SOURCE_BYTES] {
     bytes
 }
 
-fn load(btf: &KernelBtf, variable: Option<Variable>) -> libbpf_rs::Result<Object> {
-    let mut builder = ObjectBuilder::default();
-    let mut open = builder.name("vmnoise_family")?.open_memory(wire::OBJECT)?;
-    for mut program in open.progs_mut() {
-        let name = program.name().to_string_lossy().into_owned();
-        let section = program.section().to_string_lossy().into_owned();
-        let fits = match Probe::from_section(&section) {
-            Some(probe) => probe.fits(&name, btf),
-            None => variable.is_some() || !matches!(&*name, "find_run_queues" | "read_steal"),
-        };
-        program.set_autoload(fits);
+fn load(btf: &KernelBtf, variable: Option<Variable>) -> Result<Programs, LoadError> {
+    ObjectPlan {
+        name: "vmnoise_family",
+        compiled: wire::OBJECT,
+        reads_kvm: false,
+        wants: &|name, probe| match probe {
+            Some(probe) => probe.fits(name, btf),
+            None => variable.is_some() || !matches!(name, "find_run_queues" | "read_steal"),
+        },
+        entries: &|map, cpus| (map == "cpus").then_some(cpus),
+        settings: &settings(variable.is_some_and(Variable::is_xen)),
     }
-    let cpus = u32::try_from(libbpf_rs::num_possible_cpus()?).unwrap_or(u32::MAX);
-    for mut map in open.maps_mut() {
-        match map.name().to_str() {
-            Some("cpus") => map.set_max_entries(cpus)?,
-            Some(name) if name.ends_with(".rodata") => {
-                let xen = variable.is_some_and(Variable::is_xen);
-                map.set_initial_value(&settings(xen))?;
-            }
-            _ => {}
-        }
-    }
-    open.load()
-}
-
-/// Returns the settings that the programs get before they are loaded: `struct own_settings`.
-fn settings(xen: bool) -> Vec<u8> {
-    let words = lengths::bounds().iter().copied().chain([xen.into()]);
-    words.flat_map(u64::to_ne_bytes).collect()
+    .load()
 }

@@ -2,19 +2,10 @@
 
 use vmnoise_events::{FamilyBooks, FamilyWaits};
 
+use crate::object::compiled;
 use crate::plain::Plain;
 
-#[allow(
-    clippy::all,
-    clippy::undocumented_unsafe_blocks,
-    clippy::unwrap_used,
-    missing_debug_implementations,
-    rust_2018_idioms,
-    unsafe_op_in_unsafe_fn
-)]
-mod generated {
-    include!(concat!(env!("OUT_DIR"), "/family.skel.rs"));
-}
+compiled!("family");
 
 pub(super) use generated::types::{
     family_books as WireBooks, family_cpu as WireCpu, family_culprit as WireCulprit,
@@ -25,9 +16,6 @@ pub(super) use generated::types::{
 pub(super) const KINDS: usize = 5;
 
 const _: () = assert!(size_of::<WireCpu>().is_multiple_of(128));
-
-/// The compiled BPF programs.
-pub(super) static OBJECT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/family.bpf.o"));
 
 impl Plain for WireCpu {}
 impl Plain for WireCulprit {}

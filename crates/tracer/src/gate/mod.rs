@@ -12,15 +12,13 @@ mod tests;
 mod wire;
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::io::Read;
 use std::mem::offset_of;
-use std::os::fd::AsFd;
 use std::sync::atomic::{
     Ordering::{Acquire, Relaxed},
     fence,
 };
 
-use libbpf_rs::{Iter, Link, Object, ObjectBuilder};
+use libbpf_rs::Link;
 
 pub use books::{GateSlot, GateVcpuId, VcpuBooks, WaitCulprit};
 pub use lengths::{CLASSIC_NS, SCHEMA, WaitLengths};
@@ -30,17 +28,14 @@ pub use pieces::{LostPiece, LostPieces, Runner};
 pub use state::VcpuThreadState;
 use wire::{WireCpu, WireFound, WirePiece, WireVcpu};
 
-use crate::accounting;
 use crate::btf::KernelBtf;
 use crate::error::{LoadError, TraceError};
-use crate::joined_btf::JoinedBtf;
 use crate::log::quietly;
 use crate::mapped_array::MappedArray;
 use crate::maps::Maps;
-use crate::object::why_not;
+use crate::object::{ObjectPlan, Programs, not_attached, walk};
 use crate::plain;
-use crate::probes::{Group, Probe};
-use crate::tracer::no_btf;
+use crate::probes::Group;
 
 /// Groups of events that the gate needs.
 const GROUPS: [Group; 2] = [Group::Sched, Group::Follow];
@@ -86,10 +81,9 @@ pub struct GateLook {
 #[derive(Debug)]
 pub struct Gate {
     // This field is dropped first, so that no program runs while the other fields are dropped.
-    links: Vec<Link>,
+    programs: Programs,
     finder: Option<Link>,
     confirmer: Option<Link>,
-    object: Object,
     vcpus: MappedArray<WireVcpu>,
     cpus: MappedArray<WireCpu>,
     rings: Rings,
@@ -119,7 +113,7 @@ impl Gate {
     /// [`LoadError::Refused`] if this machine does not allow BPF, or this process has no right to
     /// use it. [`LoadError::Broken`] if BPF is allowed, but the programs do not load.
     pub fn load(vcpus: u32, pieces_bytes: u64) -> Result<Gate, LoadError> {
-        let btf = KernelBtf::read().map_err(|error| no_btf(&error))?;
+        let btf = KernelBtf::read()?;
         if let Some((group, why)) = GROUPS
             .into_iter()
             .find_map(|group| Some((group, group.missing(&btf)?)))
@@ -132,25 +126,19 @@ impl Gate {
         let possible = libbpf_rs::num_possible_cpus()
             .map_err(|error| LoadError::Broken(format!("the CPUs: {error}")))?;
         let pieces_each = pieces_each(pieces_bytes, possible);
-        let (result, warnings) = quietly(|| load(&btf, vcpus, pieces_each));
-        let object = result.map_err(|error| why_not(&error, &warnings))?;
+        let programs = load(&btf, vcpus, pieces_each)?;
         let broken = |error: std::io::Error| LoadError::Broken(format!("the vCPUs: {error}"));
-        let vcpus_mapped = MappedArray::map(object.map("gate_vcpus").as_fd(), vcpus as usize + 1);
-        let pieces_mapped = object.map("gate_pieces");
-        let pieces_mapped =
-            MappedArray::map(pieces_mapped.as_fd(), possible * pieces_each as usize);
-        let cpus_mapped = MappedArray::map(object.map("gate_cpus").as_fd(), possible);
         for place in 1..=vcpus {
-            object.push("free_places", place).map_err(broken)?;
+            programs.push("free_places", place).map_err(broken)?;
         }
+        let pieces = programs.mapped("gate_pieces").map_err(broken)?;
         Ok(Gate {
-            links: Vec::new(),
+            vcpus: programs.mapped("gate_vcpus").map_err(broken)?,
+            cpus: programs.mapped("gate_cpus").map_err(broken)?,
+            rings: Rings::new(pieces, pieces_each),
+            programs,
             finder: None,
             confirmer: None,
-            object,
-            vcpus: vcpus_mapped.map_err(broken)?,
-            cpus: cpus_mapped.map_err(broken)?,
-            rings: Rings::new(pieces_mapped.map_err(broken)?, pieces_each),
             present: BTreeMap::new(),
             pause: Pause::No,
             paused_mono_ns: 0,
@@ -163,21 +151,12 @@ impl Gate {
     /// # Errors
     /// If a program cannot be attached, because the counts would then be wrong.
     pub fn attach(&mut self) -> Result<(), TraceError> {
-        let attach = || -> libbpf_rs::Result<(Vec<Link>, [Option<Link>; 2])> {
-            let (mut links, mut walks) = (Vec::new(), [None, None]);
-            for program in self.object.progs_mut().filter(|it| it.autoload()) {
-                let link = program.attach()?;
-                match program.name().to_str() {
-                    Some(FINDER) => walks[0] = Some(link),
-                    Some(CONFIRMER) => walks[1] = Some(link),
-                    _ => links.push(link),
-                }
-            }
-            Ok((links, walks))
-        };
-        let (result, _) = quietly(attach);
-        let broken = |error: libbpf_rs::Error| TraceError::NothingAttached(format!("{error:#}"));
-        (self.links, [self.finder, self.confirmer]) = result.map_err(broken)?;
+        let walker = |name| quietly(|| self.programs.walker(name)).0;
+        let finder = walker(FINDER).map_err(|error| not_attached(&error))?;
+        let confirmer = walker(CONFIRMER).map_err(|error| not_attached(&error))?;
+        self.programs.attach()?;
+        self.finder = Some(finder);
+        self.confirmer = Some(confirmer);
         self.pause = Pause::No;
         Ok(())
     }
@@ -187,7 +166,7 @@ impl Gate {
     /// [`Gate::attach`]. Counts cannot be read before [`Gate::forget`].
     pub fn pause(&mut self, mono_ns: u64) {
         self.paused_mono_ns = mono_ns;
-        self.links.clear();
+        self.programs.detach();
         self.pause = Pause::Begins;
     }
 
@@ -209,7 +188,7 @@ impl Gate {
         for place in places {
             if let Some(mut wire) = self.wire(place) {
                 wire.forget(self.paused_mono_ns);
-                self.object
+                self.programs
                     .set("gate_vcpus", place.0, plain::bytes(&wire))?;
             }
         }
@@ -262,9 +241,9 @@ impl Gate {
                     if books.state == VcpuThreadState::Ended || self.is_silent(place, &books) =>
                 {
                     let nothing = WireVcpu::default();
-                    self.object
+                    self.programs
                         .set("gate_vcpus", place.0, plain::bytes(&nothing))?;
-                    self.object.push("free_places", place.0)?;
+                    self.programs.push("free_places", place.0)?;
                     self.silent.remove(&place);
                     look.ended.push((found, books));
                 }
@@ -282,7 +261,8 @@ impl Gate {
     /// # Errors
     /// If the walk fails. The time since the previous walk becomes final at a later walk.
     pub fn confirm(&self) -> std::io::Result<()> {
-        walk(self.confirmer.as_ref()).map(|_| ())
+        let walked = self.confirmer.as_ref().map(walk).transpose();
+        walked.map(|_| ())
     }
 
     /// Returns whether the thread of this vCPU ended during a pause, in which no event reports an
@@ -333,7 +313,7 @@ impl Gate {
     /// # Errors
     /// If the kernel does not report it.
     pub fn missed(&self) -> std::io::Result<u64> {
-        accounting::recursion_misses(&self.object)
+        self.programs.missed()
     }
 
     /// Returns the cost in ns of the program at task switches since [`Gate::load`], on all CPUs. It
@@ -343,20 +323,9 @@ impl Gate {
     }
 
     fn found(&self) -> std::io::Result<Vec<WireFound>> {
-        let bytes = walk(self.finder.as_ref())?;
-        let found = bytes.chunks_exact(size_of::<WireFound>());
-        Ok(found.filter_map(plain::read).collect())
+        let bytes = self.finder.as_ref().map_or(Ok(Vec::new()), walk)?;
+        Ok(plain::read_all(&bytes).collect())
     }
-}
-
-/// Runs a BPF program once for each task of the machine. Returns the bytes that the program wrote.
-fn walk(program: Option<&Link>) -> std::io::Result<Vec<u8>> {
-    let mut bytes = Vec::new();
-    if let Some(program) = program {
-        let mut iter = Iter::new(program).map_err(std::io::Error::other)?;
-        iter.read_to_end(&mut bytes)?;
-    }
-    Ok(bytes)
 }
 
 /// Returns the number of pieces that each CPU keeps, if the pieces of all CPUs may use `bytes`
@@ -367,35 +336,23 @@ fn pieces_each(bytes: u64, cpus: usize) -> u32 {
     1 << fit.ilog2().min(24)
 }
 
-fn load(btf: &KernelBtf, vcpus: u32, pieces_each: u32) -> libbpf_rs::Result<Object> {
-    let mut builder = ObjectBuilder::default();
-    builder.name("vmnoise_gate")?;
-    let joined = JoinedBtf::of_kvm().map_err(libbpf_rs::Error::from)?;
-    if let Some(joined) = &joined {
-        builder.btf_custom_path(joined.path())?;
-    }
-    let mut open = builder.open_memory(wire::OBJECT)?;
-    for mut program in open.progs_mut() {
-        let name = program.name().to_string_lossy().into_owned();
-        let section = program.section().to_string_lossy().into_owned();
-        let fits = Probe::from_section(&section).is_none_or(|probe| probe.fits(&name, btf));
-        program.set_autoload(fits);
-    }
-    let cpus = u32::try_from(libbpf_rs::num_possible_cpus()?).unwrap_or(u32::MAX);
-    for mut map in open.maps_mut() {
-        match map.name().to_str() {
-            Some("gate_cpus") => map.set_max_entries(cpus)?,
+fn load(btf: &KernelBtf, vcpus: u32, pieces_each: u32) -> Result<Programs, LoadError> {
+    ObjectPlan {
+        name: "vmnoise_gate",
+        compiled: wire::OBJECT,
+        reads_kvm: true,
+        wants: &|name, probe| probe.is_none_or(|probe| probe.fits(name, btf)),
+        entries: &|map, cpus| match map {
+            "gate_cpus" => Some(cpus),
             // Index 0 is not used for a vCPU.
-            Some("gate_vcpus") => map.set_max_entries(vcpus + 1)?,
-            Some("free_places") => map.set_max_entries(vcpus)?,
-            Some("gate_pieces") => map.set_max_entries(cpus.saturating_mul(pieces_each))?,
-            Some(name) if name.ends_with(".rodata") => {
-                map.set_initial_value(&wire::settings(TOLD_FROM_NS, pieces_each.into()))?
-            }
-            _ => {}
-        }
+            "gate_vcpus" => Some(vcpus + 1),
+            "free_places" => Some(vcpus),
+            "gate_pieces" => Some(cpus.saturating_mul(pieces_each)),
+            _ => None,
+        },
+        settings: &wire::settings(TOLD_FROM_NS, pieces_each.into()),
     }
-    open.load()
+    .load()
 }
 
 const _: () = assert!(size_of::<WireCpu>().is_multiple_of(8));

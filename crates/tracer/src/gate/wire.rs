@@ -5,19 +5,10 @@ use std::mem::offset_of;
 use super::lengths::{self, BOUNDS};
 use super::piece_kind::{PieceKind, TURN};
 use super::state::VcpuThreadState;
+use crate::object::compiled;
 use crate::plain::Plain;
 
-#[allow(
-    clippy::all,
-    clippy::undocumented_unsafe_blocks,
-    clippy::unwrap_used,
-    missing_debug_implementations,
-    rust_2018_idioms,
-    unsafe_op_in_unsafe_fn
-)]
-mod generated {
-    include!(concat!(env!("OUT_DIR"), "/gate.skel.rs"));
-}
+compiled!("gate");
 
 pub(super) use generated::types::gate_piece as WirePiece;
 pub(super) use generated::types::{
@@ -63,9 +54,6 @@ pub(super) fn settings(told_from_ns: u64, pieces_each: u64) -> Vec<u8> {
         .chain([&told_from_ns, &pieces_each]);
     words.flat_map(|word| word.to_ne_bytes()).collect()
 }
-
-/// The compiled BPF programs.
-pub(super) static OBJECT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/gate.bpf.o"));
 
 impl WireVcpu {
     /// Returns whether the last walk over all tasks showed that the vCPU's thread left a CPU

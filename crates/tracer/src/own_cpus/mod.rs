@@ -8,25 +8,20 @@ mod tests;
 mod wire;
 
 use std::mem::offset_of;
-use std::os::fd::AsFd;
 use std::sync::atomic::Ordering::{Relaxed, Release};
 
-use libbpf_rs::{Link, MapCore, Object, ObjectBuilder};
-
 pub use books::{OwnCpuBooks, TakenOfKind};
+pub(crate) use wire::settings;
 use wire::{TIMED_RUN, UNREAD, WireCpu};
 
-use crate::accounting;
 use crate::btf::KernelBtf;
 use crate::error::{LoadError, TraceError};
-use crate::log::quietly;
 use crate::mapped_array::MappedArray;
 use crate::maps::Maps;
-use crate::object::why_not;
+use crate::object::{ObjectPlan, Programs};
 use crate::plain;
-use crate::probes::{Group, Probe};
+use crate::probes::Group;
 use crate::steal::{StealClock, Variable};
-use crate::tracer::no_btf;
 use vmnoise_host::Host;
 
 /// Groups of events that this module needs.
@@ -37,8 +32,7 @@ const GROUPS: [Group; 3] = [Group::Irq, Group::Softirq, Group::Sched];
 #[derive(Debug)]
 pub struct OwnCpus {
     // This field is dropped first, so that no program runs while the other fields are dropped.
-    links: Vec<Link>,
-    object: Object,
+    programs: Programs,
     cpus: MappedArray<WireCpu>,
     /// CPUs that were online when the programs were loaded, each with the address of its steal
     /// clock.
@@ -58,7 +52,7 @@ impl OwnCpus {
         let Some(hypervisor) = host.hypervisor() else {
             return Ok(None);
         };
-        let btf = KernelBtf::read().map_err(|error| no_btf(&error))?;
+        let btf = KernelBtf::read()?;
         let Some(variable) = Variable::of(btf.minus_run_queue, &hypervisor) else {
             return Ok(None);
         };
@@ -71,22 +65,18 @@ impl OwnCpus {
         }
         let broken = |error: std::io::Error| LoadError::Broken(format!("the CPUs: {error}"));
         let online = host.online_cpus().map_err(broken)?;
-        let (result, warnings) = quietly(|| load(&btf, variable));
-        let object = result.map_err(|error| why_not(&error, &warnings))?;
-        let map = object.map("cpus");
-        let cpus = MappedArray::<WireCpu>::map(map.as_fd(), map.max_entries() as usize);
-        let cpus = cpus.map_err(broken)?;
+        let programs = load(&btf, variable)?;
+        let cpus: MappedArray<WireCpu> = programs.mapped("cpus").map_err(broken)?;
         let run_queue = |cpu| {
             let word = cpus.u64(cpu, offset_of!(WireCpu, run_queue))?;
             Some(word.load(Relaxed)).filter(|address| *address != 0)
         };
-        let clock = StealClock::find(Some(&object), Some(variable), &run_queue, &online);
+        let clock = StealClock::find(&programs, Some(variable), &run_queue, &online);
         let Some(clocks) = clock.addresses(&run_queue, &online) else {
             return Ok(None);
         };
         Ok(Some(OwnCpus {
-            links: Vec::new(),
-            object,
+            programs,
             cpus,
             clocks,
             tells_waits: btf.sched_info,
@@ -98,19 +88,7 @@ impl OwnCpus {
     /// # Errors
     /// If a program cannot be attached, because begins would then have no ends.
     pub fn attach(&mut self) -> Result<(), TraceError> {
-        let attach = || -> libbpf_rs::Result<Vec<Link>> {
-            let programs = self.object.progs_mut().filter(|it| {
-                let section = it.section().to_string_lossy();
-                it.autoload() && Probe::from_section(&section).is_some()
-            });
-            let mut links = Vec::new();
-            for program in programs {
-                links.push(program.attach()?);
-            }
-            Ok(links)
-        };
-        let (result, _) = quietly(attach);
-        self.links = result.map_err(|error| TraceError::NothingAttached(format!("{error:#}")))?;
+        self.programs.attach()?;
         for &(cpu, clock) in &self.clocks {
             // Steal time before now is not counted. Interrupts that were in progress during the
             // last attachment are over.
@@ -129,7 +107,7 @@ impl OwnCpus {
         for &(cpu, _) in &self.clocks {
             self.set(cpu, offset_of!(WireCpu, steal_clock), 0);
         }
-        self.links.clear();
+        self.programs.detach();
     }
 
     fn set(&self, cpu: u32, offset: usize, value: u64) {
@@ -164,7 +142,7 @@ impl OwnCpus {
     /// If the kernel does not report it.
     pub fn missed(&self) -> std::io::Result<u64> {
         let unpaired = self.cpus.sum(offset_of!(WireCpu, unpaired));
-        Ok(accounting::recursion_misses(&self.object)? + unpaired)
+        Ok(self.programs.missed()? + unpaired)
     }
 
     /// Returns the cost of the programs so far, on all CPUs, in ns. One run in `TIMED_RUN` is
@@ -174,24 +152,14 @@ impl OwnCpus {
     }
 }
 
-fn load(btf: &KernelBtf, variable: Variable) -> libbpf_rs::Result<Object> {
-    let mut builder = ObjectBuilder::default();
-    let mut open = builder.name("vmnoise_own")?.open_memory(wire::OBJECT)?;
-    for mut program in open.progs_mut() {
-        let name = program.name().to_string_lossy().into_owned();
-        let section = program.section().to_string_lossy().into_owned();
-        let fits = Probe::from_section(&section).is_none_or(|probe| probe.fits(&name, btf));
-        program.set_autoload(fits);
+fn load(btf: &KernelBtf, variable: Variable) -> Result<Programs, LoadError> {
+    ObjectPlan {
+        name: "vmnoise_own",
+        compiled: wire::OBJECT,
+        reads_kvm: false,
+        wants: &|name, probe| probe.is_none_or(|probe| probe.fits(name, btf)),
+        entries: &|map, cpus| (map == "cpus").then_some(cpus),
+        settings: &settings(variable.is_xen()),
     }
-    let cpus = u32::try_from(libbpf_rs::num_possible_cpus()?).unwrap_or(u32::MAX);
-    for mut map in open.maps_mut() {
-        match map.name().to_str() {
-            Some("cpus") => map.set_max_entries(cpus)?,
-            Some(name) if name.ends_with(".rodata") => {
-                map.set_initial_value(&wire::settings(variable.is_xen()))?;
-            }
-            _ => {}
-        }
-    }
-    open.load()
+    .load()
 }

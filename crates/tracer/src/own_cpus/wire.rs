@@ -3,19 +3,10 @@
 use std::mem::offset_of;
 
 use crate::gate::lengths::{self, BOUNDS};
+use crate::object::compiled;
 use crate::plain::Plain;
 
-#[allow(
-    clippy::all,
-    clippy::undocumented_unsafe_blocks,
-    clippy::unwrap_used,
-    missing_debug_implementations,
-    rust_2018_idioms,
-    unsafe_op_in_unsafe_fn
-)]
-mod generated {
-    include!(concat!(env!("OUT_DIR"), "/own_cpus.skel.rs"));
-}
+compiled!("own_cpus");
 
 use generated::types::own_settings as Settings;
 pub(super) use generated::types::{own_cpu as WireCpu, own_lengths as WireLengths};
@@ -32,12 +23,9 @@ const _: () = {
     assert!(size_of::<Settings>() == (BOUNDS + 1) * size_of::<u64>());
 };
 
-/// The compiled BPF programs.
-pub(super) static OBJECT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/own_cpus.bpf.o"));
-
 /// Returns the settings that the programs get before they are loaded, as the content of their
 /// `.rodata`. The settings are the bounds of lengths, and whether the steal clock has Xen's layout.
-pub(super) fn settings(xen: bool) -> Vec<u8> {
+pub(crate) fn settings(xen: bool) -> Vec<u8> {
     let words = lengths::bounds().iter().copied().chain([xen.into()]);
     words.flat_map(u64::to_ne_bytes).collect()
 }

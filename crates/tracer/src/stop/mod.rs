@@ -6,18 +6,14 @@ mod symbols;
 mod wire;
 
 use std::mem::offset_of;
-use std::os::fd::AsFd;
 use std::path::Path;
-
-use libbpf_rs::{Link, MapCore, Object, ObjectBuilder};
 
 use self::symbols::Symbols;
 use self::wire::{OBJECT, WireStack, WireStacks, WireTurn, WireTurns};
 use crate::error::{LoadError, TraceError};
-use crate::log::quietly;
 use crate::mapped_array::MappedArray;
 use crate::maps::Maps;
-use crate::object::why_not;
+use crate::object::{ObjectPlan, Programs};
 use crate::plain;
 
 /// Kinds of data that are wanted.
@@ -51,8 +47,7 @@ pub struct Occupant {
 #[derive(Debug)]
 pub struct StopWitness {
     // This field is dropped first, so that no program runs while the other fields are dropped.
-    links: Vec<Link>,
-    object: Object,
+    programs: Programs,
     stacks: MappedArray<WireStacks>,
     turns: MappedArray<WireTurns>,
     symbols: Symbols,
@@ -75,17 +70,12 @@ impl StopWitness {
             })?,
             false => Symbols::default(),
         };
-        let (result, warnings) = quietly(|| load(asked));
-        let object = result.map_err(|error| why_not(&error, &warnings))?;
+        let programs = load(asked)?;
         let broken = |error: std::io::Error| LoadError::Broken(format!("the stops: {error}"));
-        let [stacks, turns] = ["stop_stacks", "stop_turns"].map(|name| object.map(name));
-        let stacks = MappedArray::map(stacks.as_fd(), stacks.max_entries() as usize);
-        let turns = MappedArray::map(turns.as_fd(), turns.max_entries() as usize);
         Ok(StopWitness {
-            stacks: stacks.map_err(broken)?,
-            turns: turns.map_err(broken)?,
-            links: Vec::new(),
-            object,
+            stacks: programs.mapped("stop_stacks").map_err(broken)?,
+            turns: programs.mapped("stop_turns").map_err(broken)?,
+            programs,
             symbols,
         })
     }
@@ -103,13 +93,7 @@ impl StopWitness {
     /// # Errors
     /// If a program cannot be attached.
     pub fn attach(&mut self) -> Result<(), TraceError> {
-        let attach = || -> libbpf_rs::Result<Vec<Link>> {
-            let programs = self.object.progs_mut().filter(|it| it.autoload());
-            programs.map(|program| program.attach()).collect()
-        };
-        let (result, _) = quietly(attach);
-        self.links = result.map_err(|error| TraceError::NothingAttached(format!("{error:#}")))?;
-        Ok(())
+        self.programs.attach()
     }
 
     /// Returns the stack that was interrupted when the task of this CPU was woken. The wake-up is
@@ -164,24 +148,22 @@ fn entries<Entry: plain::Plain>(words: &[u64], first: usize) -> Vec<Entry> {
     bytes.filter_map(|bytes| plain::read(&bytes)).collect()
 }
 
-fn load(asked: StopAsked) -> libbpf_rs::Result<Object> {
-    let mut builder = ObjectBuilder::default();
-    let mut open = builder.name("vmnoise_stop")?.open_memory(OBJECT)?;
-    for mut program in open.progs_mut() {
-        let wanted = match program.name().to_str() {
-            Some("keep_stack") => asked.stacks,
+fn load(asked: StopAsked) -> Result<Programs, LoadError> {
+    let room = |wanted, cpus| Some(if wanted { cpus } else { 1 });
+    ObjectPlan {
+        name: "vmnoise_stop",
+        compiled: OBJECT,
+        reads_kvm: false,
+        wants: &|name, _| match name {
+            "keep_stack" => asked.stacks,
             _ => asked.turns,
-        };
-        program.set_autoload(wanted);
+        },
+        entries: &|map, cpus| match map {
+            "stop_stacks" => room(asked.stacks, cpus),
+            "stop_turns" => room(asked.turns, cpus),
+            _ => None,
+        },
+        settings: &[],
     }
-    let cpus = u32::try_from(libbpf_rs::num_possible_cpus()?).unwrap_or(u32::MAX);
-    for mut map in open.maps_mut() {
-        let wanted = match map.name().to_str() {
-            Some("stop_stacks") => asked.stacks,
-            Some("stop_turns") => asked.turns,
-            _ => continue,
-        };
-        map.set_max_entries(if wanted { cpus } else { 1 })?;
-    }
-    open.load()
+    .load()
 }

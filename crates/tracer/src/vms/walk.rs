@@ -1,24 +1,21 @@
 //! Scans the open files of processes by a BPF program.
 
-use std::io::Read;
 use std::mem::{size_of, zeroed};
 use std::ptr::NonNull;
 
 use libbpf_rs::libbpf_sys::{bpf_iter_attach_opts, bpf_iter_link_info, bpf_program__attach_iter};
-use libbpf_rs::{AsRawLibbpf, Iter, Link, Object, ObjectBuilder};
+use libbpf_rs::{AsRawLibbpf, Link};
 
 use super::wire::{OBJECT, WireFile};
 use crate::btf::KernelBtf;
 use crate::error::LoadError;
-use crate::joined_btf::JoinedBtf;
 use crate::log::quietly;
-use crate::object::why_not;
+use crate::object::{ObjectPlan, Programs, walk};
 use crate::plain;
-use crate::tracer::no_btf;
 
 /// The loaded program. It runs only while its result is read.
 #[derive(Debug)]
-pub(super) struct Walk(Object);
+pub(super) struct Walk(Programs);
 
 impl Walk {
     /// Loads the program.
@@ -27,7 +24,7 @@ impl Walk {
     /// [`LoadError::Refused`] if this machine does not allow BPF, or this process has no right to
     /// use it. [`LoadError::Broken`] if BPF is allowed, but the programs do not load.
     pub(super) fn load() -> Result<Walk, LoadError> {
-        let btf = KernelBtf::read().map_err(|error| no_btf(&error))?;
+        let btf = KernelBtf::read()?;
         if !btf.has_vcpu_structure("kvm_vcpu") {
             return Err(LoadError::Refused {
                 why: "this kernel has no BTF of KVM's structures, or KVM is not loaded".to_owned(),
@@ -35,19 +32,18 @@ impl Walk {
                     .to_owned(),
             });
         }
-        let (result, warnings) = quietly(|| {
-            let mut builder = ObjectBuilder::default();
-            builder.name("vmnoise_vms")?;
-            let joined = JoinedBtf::of_kvm().map_err(libbpf_rs::Error::from)?;
-            if let Some(joined) = &joined {
-                builder.btf_custom_path(joined.path())?;
-            }
-            builder.open_memory(OBJECT)?.load()
-        });
-        let walk = Walk(result.map_err(|error| why_not(&error, &warnings))?);
+        let plan = ObjectPlan {
+            name: "vmnoise_vms",
+            compiled: OBJECT,
+            reads_kvm: true,
+            wants: &|_, _| true,
+            entries: &|_, _| None,
+            settings: &[],
+        };
+        let loaded = Walk(plan.load()?);
         // Only a first scan shows whether this process may read the result.
-        match walk.over(Some(std::process::id())) {
-            Ok(_) => Ok(walk),
+        match loaded.over(Some(std::process::id())) {
+            Ok(_) => Ok(loaded),
             Err(error) => Err(LoadError::Broken(format!("the walk over files: {error}"))),
         }
     }
@@ -64,12 +60,7 @@ impl Walk {
             Err(error) if error.raw_os_error() == Some(libc::ESRCH) => return Ok(Vec::new()),
             link => link?,
         };
-        let mut bytes = Vec::new();
-        Iter::new(&link)
-            .map_err(std::io::Error::other)?
-            .read_to_end(&mut bytes)?;
-        let files = bytes.chunks_exact(size_of::<WireFile>());
-        Ok(files.filter_map(plain::read).collect())
+        Ok(plain::read_all(&walk(&link)?).collect())
     }
 
     /// Attaches the iterator to `process`, or to all processes. It calls libbpf directly, because

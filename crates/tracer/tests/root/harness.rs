@@ -22,7 +22,7 @@ pub(super) fn alone() -> MutexGuard<'static, ()> {
     ALONE.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Prints that the calling test has not run. `vmnoise_labs::skipped` describes the program that
+/// Prints that the calling test has not run. `vmnoise_testbed::skipped` describes the program that
 /// reads this line.
 pub(super) fn skipped(reason: &str) {
     let thread = thread::current();

@@ -108,10 +108,11 @@ mod kvm {
     use std::os::fd::AsFd;
     use std::os::unix::fs::FileExt;
     use std::sync::atomic::Ordering;
-    use std::time::{Duration, Instant};
+    use std::time::Duration;
 
     use rustix::fs::{MemfdFlags, memfd_create};
     use vmnoise_events::{Event, exit_counts};
+    use vmnoise_testkit::{wait_until, wait_until_every};
 
     use super::*;
     use crate::shared_state::SharedState;
@@ -128,14 +129,6 @@ mod kvm {
         .unwrap()
     }
 
-    fn wait_until(mut done: impl FnMut() -> bool) {
-        let begin = Instant::now();
-        while !done() {
-            assert!(begin.elapsed() < Duration::from_secs(30), "not yet");
-            std::thread::sleep(Duration::from_millis(1));
-        }
-    }
-
     #[test]
     fn a_guest_that_faults_is_named_and_the_others_go_on() {
         let mut microvm = endless(&[0, 1]);
@@ -147,10 +140,10 @@ mod kvm {
             .exit_counts
             .store(1 << 40, Ordering::Relaxed);
         microvm.start(None).unwrap();
-        wait_until(|| microvm.failure().is_some());
+        wait_until("a failure", || microvm.failure().is_some());
         let failure = microvm.failure().unwrap().to_string();
         assert!(failure.contains("KVM_EXIT_SHUTDOWN"), "{failure}");
-        wait_until(|| microvm.tallies()[1].first_tsc > 0);
+        wait_until("the other vCPU", || microvm.tallies()[1].first_tsc > 0);
         assert!(microvm.running() && microvm.start(None).is_err());
         microvm.stop();
         assert_eq!(microvm.join().unwrap_err().to_string(), failure);
@@ -161,12 +154,12 @@ mod kvm {
     fn a_signal_is_a_gap_and_no_end() {
         let mut microvm = endless(&[1]);
         microvm.start(None).unwrap();
-        wait_until(|| microvm.tallies()[0].first_tsc > 0);
+        wait_until("the first reading", || microvm.tallies()[0].first_tsc > 0);
         for _ in 0..20 {
             let seen = microvm.tallies()[0];
             kick::kick(microvm.threads()[0].tid);
             // The host enters the guest again, and KVM updates the guest's steal clock.
-            wait_until(|| {
+            wait_until("readings after the kick", || {
                 let now = microvm.tallies()[0];
                 now.last_tsc > seen.last_tsc
                     && (now.reloads.is_none() || now.reloads > seen.reloads)
@@ -196,14 +189,17 @@ mod kvm {
         let control = &microvm.shared().next().unwrap().mailbox().control;
         control.look_tsc.store(0, Ordering::Relaxed);
         microvm.start(None).unwrap();
-        wait_until(|| microvm.tallies()[0].first_tsc > 0);
+        wait_until("the first reading", || microvm.tallies()[0].first_tsc > 0);
         file.write_all_at(&COUNTED.to_ne_bytes(), light_at).unwrap();
         let seen = microvm.tallies()[0].last_tsc;
-        wait_until(|| microvm.tallies()[0].last_tsc > seen + 100_000);
+        wait_until("later readings", || {
+            microvm.tallies()[0].last_tsc > seen + 100_000
+        });
         let control = &microvm.shared().next().unwrap().mailbox().control;
         control.threshold_tsc.store(0, Ordering::Relaxed);
         let mut light = Vec::new();
-        wait_until(|| {
+        // Each step of the guest is a gap now, so the ring of gaps is soon full.
+        wait_until_every(Duration::from_millis(1), "gaps", || {
             microvm.drain(&mut |event| {
                 if let Event::Gap(gap) = event {
                     light.push(gap.light_exits);
@@ -223,7 +219,7 @@ mod kvm {
     fn a_guest_that_ignores_its_deadline_is_called_out() {
         let mut microvm = endless(&[1]);
         microvm.start(None).unwrap();
-        wait_until(|| {
+        wait_until("the end", || {
             microvm.call_away();
             !microvm.running()
         });

@@ -5,9 +5,9 @@ use std::fs;
 use std::path::Path;
 
 use anyhow::{Context, Result};
-use vmnoise_audit::{Audit, AuditMachine, AuditRule, BOOT_ID, NoiseEvidence};
+use vmnoise_audit::{Audit, AuditMachine, AuditRule, NoiseEvidence};
 use vmnoise_events::{HostFacts, Name, RunFacts};
-use vmnoise_host::{Host, cpu_list};
+use vmnoise_host::{BOOT_ID, Host, cpu_list};
 
 use crate::output::audit::AuditSubject;
 use crate::say;

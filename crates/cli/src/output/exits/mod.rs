@@ -25,7 +25,6 @@ use vmnoise_explain::{ExitExplainer, ExitsRun, TracedExit};
 pub use self::caveats::without_probes;
 use self::document::ExitsDocument;
 use self::hist::ExitsHistOptions;
-pub use self::parts::cpus;
 pub use self::top::largest;
 use super::json;
 use super::stream::Stream;

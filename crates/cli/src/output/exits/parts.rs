@@ -1,4 +1,4 @@
-//! Words for an exit: its shares, its CPUs and its vCPU.
+//! Words for an exit: its shares and its vCPU.
 
 use vmnoise_events::{Share, ShareMap};
 use vmnoise_explain::{ExitsSummary, VcpuExits, VmExits};
@@ -11,15 +11,6 @@ pub fn by_size(shares: &ShareMap<Option<u64>>) -> Vec<(Share, u64)> {
     let mut shares: Vec<(Share, u64)> = known.filter(|(_, ns)| *ns > 0).collect();
     shares.sort_by_key(|(share, ns)| (std::cmp::Reverse(*ns), *share));
     shares
-}
-
-/// Formats the CPU on which an exit began and the CPU on which it ended. If both are the same, it
-/// appears once.
-pub fn cpus(exit_cpu: u32, entry_cpu: u32) -> String {
-    match exit_cpu == entry_cpu {
-        true => format!("CPU {exit_cpu}"),
-        false => format!("CPU {exit_cpu} to CPU {entry_cpu}"),
-    }
 }
 
 /// Returns every vCPU, with its VM.

@@ -3,7 +3,6 @@
 
 use vmnoise_explain::{LongestExit, NamedExit, NamedPiece};
 
-use super::parts;
 use crate::output::cells;
 use crate::run::trace_line::instant;
 use crate::units::us;
@@ -74,7 +73,7 @@ fn heading(longest: &LongestExit) -> String {
         exit.reason,
         us(exit.dur_ns()),
         instant(exit.start_mono_ns),
-        parts::cpus(exit.exit_cpu, exit.entry_cpu),
+        cells::cpus(exit.exit_cpu, exit.entry_cpu),
     )
 }
 

@@ -111,7 +111,7 @@ pub fn largest(taken: &ShareMap<Option<u64>>) -> String {
 }
 
 fn tree(exit: &WorstExit) -> String {
-    let cpus = parts::cpus(exit.exit_cpu, exit.entry_cpu);
+    let cpus = cells::cpus(exit.exit_cpu, exit.entry_cpu);
     let mut out = format!(
         " longest: {}, {}, {cpus}\n",
         human(exit.dur_ns),

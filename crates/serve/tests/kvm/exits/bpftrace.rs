@@ -2,28 +2,27 @@
 
 use std::io::{BufRead, BufReader};
 use std::path::Path;
-use std::process::{Child, Stdio};
+use std::process::Stdio;
 use std::sync::{Arc, Mutex};
 use std::thread;
 
-use vmnoise_host::Host;
-use vmnoise_labs::with_debugfs;
-
-use super::wait_until;
+use vmnoise_host::{Host, KVM_PVM};
+use vmnoise_testbed::with_debugfs;
+use vmnoise_testkit::{TestProcess, wait_until};
 
 /// Counts the exits of two processes' vCPUs by bpftrace. Every 20 ms, `lines` gets the current
 /// instant in ns and the two counts so far.
 pub struct Bpftrace {
-    child: Child,
+    _process: TestProcess,
     lines: Arc<Mutex<Vec<[u64; 3]>>>,
 }
 
 impl Bpftrace {
     pub fn of(pids: [u32; 2]) -> Bpftrace {
-        // kvm_pvm reports only the exits to the VMM.
+        // Of the exits under kvm_pvm, KVM reports only those to the VMM.
         let module = Host::here().kvm_module();
         let event = match module.as_deref() {
-            Some("kvm_pvm") => "kvm_userspace_exit",
+            Some(KVM_PVM) => "kvm_userspace_exit",
             _ => "kvm_exit",
         };
         let [first, last] = pids;
@@ -36,13 +35,11 @@ impl Bpftrace {
              interval:ms:20 {{ printf(\"%llu %lld %lld\\n\", nsecs, @first, @last); }}"
         );
         // bpftrace finds tracepoints in tracefs, which is in debugfs.
-        let mut child = with_debugfs(Path::new("bpftrace"))
-            .args(["-B", "line", "-e", &program])
-            .stdout(Stdio::piped())
-            .stderr(Stdio::null())
-            .spawn()
-            .unwrap();
-        let stdout = BufReader::new(child.stdout.take().unwrap());
+        let mut command = with_debugfs(Path::new("bpftrace"));
+        command.args(["-B", "line", "-e", &program]);
+        command.stdout(Stdio::piped()).stderr(Stdio::null());
+        let mut process = TestProcess::start(&mut command);
+        let stdout = BufReader::new(process.stdout.take().unwrap());
         let lines = Arc::new(Mutex::new(Vec::new()));
         let read = Arc::clone(&lines);
         thread::spawn(move || {
@@ -54,15 +51,18 @@ impl Bpftrace {
                 }
             }
         });
-        let bpftrace = Bpftrace { child, lines };
-        wait_until("count", || !bpftrace.lines.lock().unwrap().is_empty());
+        let bpftrace = Bpftrace {
+            _process: process,
+            lines,
+        };
+        wait_until("a count", || !bpftrace.lines.lock().unwrap().is_empty());
         bpftrace
     }
 
     /// Returns the least and the largest possible number of exits of a process between two
     /// instants. `which` is 0 or 1. The instants are CLOCK_MONOTONIC in ns.
     pub fn between(&self, which: usize, from_ns: u64, until_ns: u64) -> (u64, u64) {
-        wait_until("count of the end", || {
+        wait_until("the count of the end", || {
             let last = self.lines.lock().unwrap().last().copied();
             last.is_some_and(|[at, ..]| at > until_ns)
         });
@@ -77,12 +77,5 @@ impl Bpftrace {
         };
         let least = before(until_ns).saturating_sub(after(from_ns));
         (least, after(until_ns) - before(from_ns))
-    }
-}
-
-impl Drop for Bpftrace {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
     }
 }

@@ -12,17 +12,17 @@ use std::time::{Duration, Instant};
 
 use vmnoise_events::{LossKind, Share};
 use vmnoise_host::Host;
-use vmnoise_labs::footprint::OpenDescriptors;
-use vmnoise_labs::installed::is_here;
-use vmnoise_labs::{Disturber, VmnoiseRun, skipped};
+use vmnoise_testbed::footprint::OpenDescriptors;
+use vmnoise_testbed::installed::is_here;
+use vmnoise_testbed::{Disturber, VmnoiseRun, skipped};
+use vmnoise_testkit::{wait_until, wait_until_every};
 
 use self::bpftrace::Bpftrace;
 use self::told::RecordedExits;
 use crate::harness::{PROGRAM, Serve};
 
-/// Time limit for a recording after a wait. The wait is noticed within a second, and exits are then
-/// recorded for ten seconds.
-const BACKSTOP: Duration = Duration::from_secs(60);
+/// Time between two scrapes.
+const SCRAPE: Duration = Duration::from_millis(100);
 
 /// Starts a VM that exits all the time. Returns the VM and its name in the metrics.
 fn exiting(cpu: u32) -> (VmnoiseRun, String) {
@@ -36,14 +36,6 @@ fn exiting(cpu: u32) -> (VmnoiseRun, String) {
 fn two_cpus() -> (u32, u32) {
     let cpus = Host::here().allowed_cpus().unwrap();
     (cpus[0], cpus[cpus.len() - 1])
-}
-
-fn wait_until(what: &str, mut is_so: impl FnMut() -> bool) {
-    let begin = Instant::now();
-    while !is_so() {
-        assert!(begin.elapsed() < BACKSTOP, "no {what} after {BACKSTOP:?}");
-        sleep(Duration::from_millis(50));
-    }
 }
 
 fn links(serve: &Serve) -> BTreeSet<u32> {
@@ -99,12 +91,12 @@ fn a_long_wait_is_followed_by_all_exits_of_its_vm_and_of_no_other() {
     );
     let quiet = lasting_links(&serve);
     let late = late(last, folder.path());
-    wait_until("program", || links(&serve).len() > quiet.len());
+    wait_until("the program", || links(&serve).len() > quiet.len());
     let at_work = links(&serve);
     // All other programs stayed attached.
     assert!(at_work.is_superset(&quiet));
     let is_done = |path: &PathBuf| path.to_string_lossy().ends_with("-exits.vmn");
-    wait_until("file", || files(folder.path()).iter().any(is_done));
+    wait_until("the file", || files(folder.path()).iter().any(is_done));
     // The programs were detached before the file appeared.
     assert!(links(&serve).is_disjoint(&(&at_work - &quiet)));
     drop(late);
@@ -195,7 +187,7 @@ fn the_end_of_it_all_is_the_end_of_a_stretch_and_its_file_is_there() {
     let (run, _) = exiting(first);
     let turns = tempfile::tempdir().unwrap();
     let late = late(first, turns.path());
-    wait_until("program", || links(&serve).len() > quiet.len());
+    wait_until("the program", || links(&serve).len() > quiet.len());
     sleep(Duration::from_secs(1));
     assert!(serve.end().success());
     let files = files(folder.path());
@@ -234,7 +226,7 @@ fn a_vm_that_never_waits_for_long_is_not_looked_at() {
     };
     // If a wait exceeded the limit, this machine was not quiet. In that case there must be a dump.
     if waits("+Inf") > waits("1") {
-        return wait_until("dump", || !files(folder.path()).is_empty());
+        return wait_until("the dump", || !files(folder.path()).is_empty());
     }
     assert_eq!(links(&serve), quiet);
     assert!(files(folder.path()).is_empty());
@@ -259,7 +251,9 @@ fn each_vm_is_looked_at_when_it_is_its_turn() {
         its.iter().map(|(_, count)| count).sum::<f64>()
     };
     for (_, vm) in &vms {
-        wait_until("second turn", || sum("seconds_total", vm) >= 2.0);
+        wait_until_every(SCRAPE, "the second turn", || {
+            sum("seconds_total", vm) >= 2.0
+        });
         // Each IO instruction of the VM is one exit, and the VM does nothing else.
         let rate = sum("total", vm) / sum("seconds_total", vm);
         println!("{vm}: {rate} exits a second");
@@ -271,7 +265,7 @@ fn each_vm_is_looked_at_when_it_is_its_turn() {
     // Exits are recorded during one second in two. Each turn may last up to a tenth longer.
     assert!(looked <= (wall / 2.0 + 1.0) * 1.1, "{looked} {wall}");
     // No program for exits is attached between two turns.
-    wait_until("rest", || links(&serve) == quiet);
+    wait_until("the rest", || links(&serve) == quiet);
     drop(vms);
 }
 
@@ -285,7 +279,9 @@ fn exits_are_what_goes_first_where_all_of_it_costs_too_much() {
     let serve = Serve::of(&mut command);
     let (first, _) = two_cpus();
     let (run, _) = exiting(first);
-    wait_until("pause", || serve.metrics().of("vmnoise_paused") == 1.0);
+    wait_until_every(SCRAPE, "the pause", || {
+        serve.metrics().of("vmnoise_paused") == 1.0
+    });
     let looked = |serve: &Serve| {
         let metrics = serve.metrics();
         let all = metrics.beginning("vmnoise_exits_sampled_seconds_total");
@@ -335,7 +331,7 @@ fn who_asks_gets_the_exits_of_that_vm_alone_and_no_other_meanwhile() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("one.vmn");
     let mut asked = asking(&serve, &name, "3s", &path);
-    wait_until("program", || links(&serve).len() > quiet.len());
+    wait_until("the program", || links(&serve).len() > quiet.len());
     let never = folder.path().join("never.vmn");
     let why = refused(asking(&serve, &other, "3s", &never));
     assert!(
@@ -360,11 +356,11 @@ fn who_asks_gets_the_exits_of_that_vm_alone_and_no_other_meanwhile() {
 
     // No program stays attached after the client hangs up.
     let mut asked = asking(&serve, &name, "60s", &never);
-    wait_until("program", || links(&serve).len() > quiet.len());
+    wait_until("the program", || links(&serve).len() > quiet.len());
     asked.kill().unwrap();
     asked.wait().unwrap();
     let begin = Instant::now();
-    wait_until("rest", || links(&serve) == quiet);
+    wait_until("the rest", || links(&serve) == quiet);
     assert!(begin.elapsed() < Duration::from_secs(10));
     assert!(!never.exists());
     drop((one, two));

@@ -2,18 +2,16 @@
 
 use std::{
     cell::Cell,
-    os::fd::AsFd,
     sync::{Arc, Mutex, atomic::Ordering::Relaxed},
 };
 
-use libbpf_rs::{
-    MapCore, Object, ObjectBuilder, ProgramInput, RingBuffer, RingBufferBuilder, libbpf_sys,
-};
+use libbpf_rs::{Object, ObjectBuilder, ProgramInput, RingBuffer, RingBufferBuilder, libbpf_sys};
 use vmnoise_events::{ActivityKind, Event, InterferenceCounts};
 
 use crate::{
     decode::RecordDecoder,
     mapped::{MappedCounts, MappedCpus},
+    maps::Maps,
     wire::{Mode, Origin},
 };
 
@@ -49,9 +47,8 @@ impl Handlers {
         let mut records = open.maps_mut().find(|map| map.name() == "records").unwrap();
         records.set_max_entries(ring_bytes).unwrap();
         let object = open.load().unwrap();
-        let map = |name: &str| object.maps().find(|map| map.name() == name).unwrap();
-        let cpus = MappedCpus::map(map("cpus").as_fd(), CPUS as usize).unwrap();
-        let counts = MappedCounts::map(map("exits").as_fd(), CPUS as usize).unwrap();
+        let cpus = MappedCpus::map(&object).unwrap();
+        let counts = MappedCounts::map(&object).unwrap();
         for cpu in 0..CPUS {
             cpus.set_vcpu(cpu, VCPU + cpu);
             cpus.set_mode(cpu, Mode::VMNOISE_MEASURED);
@@ -60,7 +57,7 @@ impl Handlers {
         let filled = Arc::clone(&events);
         let mut decoder = RecordDecoder::default();
         let mut ring = RingBufferBuilder::new();
-        let records = map("records");
+        let records = object.map("records");
         ring.add(&records, move |bytes| {
             decoder.decode(bytes, &mut |event| filled.lock().unwrap().push(event));
             0

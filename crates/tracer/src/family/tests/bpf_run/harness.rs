@@ -13,21 +13,10 @@ use super::super::super::settings;
 use super::super::super::wire::{WireBooks, WireCpu};
 use crate::mapped_array::MappedArray;
 use crate::maps::Maps;
+use crate::object::compiled;
 use crate::plain::{self, Plain};
 
-static OBJECT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/family_test.bpf.o"));
-
-mod generated {
-    #![allow(
-        clippy::all,
-        clippy::undocumented_unsafe_blocks,
-        clippy::unwrap_used,
-        missing_debug_implementations,
-        rust_2018_idioms,
-        unsafe_op_in_unsafe_fn
-    )]
-    include!(concat!(env!("OUT_DIR"), "/family_test.skel.rs"));
-}
+compiled!("family_test");
 use generated::types::family_thread as WireThread;
 
 impl Plain for WireThread {}

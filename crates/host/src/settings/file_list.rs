@@ -1,0 +1,75 @@
+//! Files that a recording keeps of its machine: all files that the rules of an audit read
+//! (`crates/audit`), except the files of VMs.
+
+/// File with the id of the current boot. The id identifies a machine even if its name is not
+/// unique.
+pub const BOOT_ID: &str = "proc/sys/kernel/random/boot_id";
+
+/// Patterns of the files, as [`super::MachineFiles::matching`] reads them. A pattern that ends in
+/// `/` is a folder, of which the names of the subfolders are kept.
+///
+/// The first file identifies the machine, because the time for reading may run out later. The idle
+/// states of a machine with many CPUs are most of all files, so they come last.
+pub(super) const FILES: [&str; 61] = [
+    BOOT_ID,
+    "proc/sys/kernel/osrelease",
+    "proc/version",
+    "proc/cmdline",
+    "proc/cpuinfo",
+    "proc/1/status",
+    "proc/sys/kernel/bpf_stats_enabled",
+    "proc/sys/kernel/nmi_watchdog",
+    "proc/sys/kernel/numa_balancing",
+    "proc/sys/kernel/sched_rt_runtime_us",
+    "proc/sys/kernel/soft_watchdog",
+    "proc/sys/kernel/timer_migration",
+    "proc/sys/kernel/watchdog",
+    "proc/sys/kernel/watchdog_cpumask",
+    "proc/sys/vm/compaction_proactiveness",
+    "proc/sys/vm/stat_interval",
+    "sys/bus/workqueue/devices/writeback/cpumask",
+    "sys/devices/system/clocksource/clocksource0/available_clocksource",
+    "sys/devices/system/clocksource/clocksource0/current_clocksource",
+    "sys/devices/system/cpu/cpuidle/current_driver",
+    "sys/devices/system/cpu/isolated",
+    "sys/devices/system/cpu/nohz_full",
+    "sys/devices/system/cpu/smt/active",
+    "sys/devices/system/machinecheck/machinecheck0/check_interval",
+    "sys/devices/virtual/workqueue/cpumask",
+    "sys/hypervisor/guest_type",
+    "sys/hypervisor/type",
+    "sys/kernel/mm/ksm/run",
+    "sys/kernel/mm/transparent_hugepage/enabled",
+    "sys/kernel/realtime",
+    "sys/kernel/tracing/current_tracer",
+    "sys/module/haltpoll/parameters/guest_halt_poll_ns",
+    "sys/module/kvm/parameters/enable_pmu",
+    "sys/module/kvm/parameters/halt_poll_ns",
+    "sys/module/kvm/parameters/halt_poll_ns_grow",
+    "sys/module/kvm/parameters/kvmclock_periodic_sync",
+    "sys/module/kvm/parameters/lapic_timer_advance",
+    "sys/module/kvm/parameters/lapic_timer_advance_ns",
+    "sys/module/kvm/parameters/nx_huge_pages",
+    "sys/module/kvm_amd/parameters/avic",
+    "sys/module/kvm_intel/parameters/enable_apicv",
+    "sys/module/kvm_intel/parameters/ple_gap",
+    "sys/module/kvm_intel/parameters/preemption_timer",
+    "sys/module/kvm_intel/parameters/vmentry_l1d_flush",
+    "sys/fs/cgroup/cpuset.cpus.isolated",
+    "sys/fs/cgroup/*/cpuset.cpus.partition",
+    "sys/fs/cgroup/*/cpuset.cpus.effective",
+    "sys/fs/cgroup/*/cpu.weight",
+    "sys/fs/cgroup{own_cgroup}/cpu.max",
+    "sys/fs/cgroup/cpu{own_cpu_cgroup}/cpu.cfs_quota_us",
+    "sys/class/net/*/queues/rx-*/rps_cpus",
+    "proc/irq/default_smp_affinity",
+    "proc/irq/*/effective_affinity_list",
+    "proc/irq/*/smp_affinity_list",
+    "proc/irq/*/",
+    "sys/kernel/debug/sched/fair_server/cpu{cpu}/runtime",
+    "sys/devices/system/cpu/cpu{cpu}/cpufreq/energy_performance_preference",
+    "sys/devices/system/cpu/cpu{cpu}/cpufreq/scaling_governor",
+    "sys/devices/system/cpu/cpu{cpu}/cpuidle/state*/latency",
+    "sys/devices/system/cpu/cpu{cpu}/cpuidle/state*/usage",
+    "sys/devices/system/cpu/cpu{cpu}/cpuidle/state*/disable",
+];
