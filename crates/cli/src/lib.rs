@@ -6,33 +6,19 @@
 #![forbid(unsafe_code)]
 
 mod args;
-mod called_as;
 mod commands;
-mod feed;
-#[cfg(test)]
-mod fixtures;
-mod frame;
-mod interrupt;
-mod output;
 mod progress;
-mod rights;
-mod run;
-mod say;
 mod status;
-mod stderr;
-mod stdout;
-mod unbuffered;
-mod units;
-mod write_behind;
 
 use std::ffi::OsString;
 use std::process::ExitCode;
 
 use anyhow::Result;
+use vmnoise_console::status::ExitStatus;
+use vmnoise_console::{rights, stderr};
 use vmnoise_rights::AttachedWork;
 
 use crate::args::Command;
-use crate::status::ExitStatus;
 
 /// Runs one command line, whose first word is the program's name, and returns its exit status. Most
 /// commands give up rights of the process, so a process must call this only once.

@@ -1,5 +1,5 @@
 //! Checks the arrows between the crates (docs/design.md), read from `cargo metadata`, and between
-//! the program's own rooms, read from the names in its files.
+//! the folders inside of some crates, read from the names in their files.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -8,7 +8,7 @@ use std::path::Path;
 use cargo_metadata::{DependencyKind, MetadataCommand};
 
 /// Crate -> the crates that it may use.
-const ARROWS: [(&str, &[&str]); 20] = [
+const ARROWS: [(&str, &[&str]); 24] = [
     ("vmnoise-events", &[]),
     ("vmnoise-rights", &[]),
     // Format of a VMM's socket on a command line.
@@ -31,10 +31,52 @@ const ARROWS: [(&str, &[&str]); 20] = [
         &["vmnoise-events", "vmnoise-explain", "vmnoise-judge"],
     ),
     ("vmnoise-predict", &["vmnoise-events"]),
+    ("vmnoise-console", &["vmnoise-events", "vmnoise-rights"]),
+    // All that the engine and those who show its runs share.
+    ("vmnoise-views", &["vmnoise-events", "vmnoise-explain"]),
+    (
+        "vmnoise-engine",
+        &[
+            "vmnoise-console",
+            "vmnoise-events",
+            "vmnoise-explain",
+            // Files that are replaced as a whole.
+            "vmnoise-export",
+            "vmnoise-feed",
+            "vmnoise-host",
+            // Evidence of `run`.
+            "vmnoise-judge",
+            "vmnoise-recording",
+            "vmnoise-rights",
+            "vmnoise-tracer",
+            "vmnoise-views",
+            "vmnoise-workload",
+        ],
+    ),
+    (
+        "vmnoise-render",
+        &[
+            "vmnoise-audit",
+            "vmnoise-console",
+            "vmnoise-events",
+            "vmnoise-explain",
+            // Files that are replaced as a whole.
+            "vmnoise-export",
+            "vmnoise-host",
+            "vmnoise-judge",
+            "vmnoise-predict",
+            "vmnoise-report",
+            "vmnoise-views",
+            // Results of its exercises and timers.
+            "vmnoise-workload",
+        ],
+    ),
     (
         "vmnoise",
         &[
             "vmnoise-audit",
+            "vmnoise-console",
+            "vmnoise-engine",
             "vmnoise-events",
             "vmnoise-host",
             "vmnoise-judge",
@@ -45,9 +87,11 @@ const ARROWS: [(&str, &[&str]); 20] = [
             "vmnoise-feed",
             "vmnoise-export",
             "vmnoise-predict",
+            "vmnoise-render",
             "vmnoise-report",
             "vmnoise-rights",
             "vmnoise-serve-arguments",
+            "vmnoise-views",
         ],
     ),
     (
@@ -104,16 +148,24 @@ const ONLY_IN: [(&str, &[&str]); 8] = [
     ("prost", &["vmnoise-export", "vmnoise-serve"]),
 ];
 
-/// Room of the program -> the rooms that it may use. `commands` may use all of them. All rooms may
-/// use files outside of the rooms (`say.rs`, `interrupt.rs`, `units.rs` and others).
-const INSIDE: [(&str, &[&str]); 6] = [
-    ("progress", &[]),
-    ("feed", &[]),
-    ("run", &["progress", "feed"]),
-    ("output", &["run"]),
-    ("frame", &["run", "output", "progress"]),
-    ("args", &["run", "feed", "output", "frame"]),
+/// Folder of a crate -> the folders of this crate that it may use. All of them may use files
+/// outside of the folders.
+const INSIDE: [(&str, &str, &[&str]); 8] = [
+    ("cli", "args", &[]),
+    ("cli", "progress", &[]),
+    ("engine", "command", &[]),
+    ("engine", "cpus", &["feed", "reaction"]),
+    ("engine", "feed", &[]),
+    ("engine", "reaction", &[]),
+    ("engine", "recorder", &[]),
+    ("engine", "vcpus", &["feed"]),
 ];
+
+/// Folders that no other folder of their crate uses.
+const ON_TOP: [(&str, &str); 2] = [("cli", "commands"), ("render", "frame")];
+
+/// Limit for the lines of the program's own sources: arguments and commands, and nothing else.
+const MOST_LINES: usize = 12_000;
 
 /// Returns the dependencies of each package in the product, without those of tests.
 fn dependencies() -> BTreeMap<String, BTreeSet<String>> {
@@ -212,31 +264,73 @@ fn named_in(folder: &Path, named: &mut Vec<(String, String)>) {
     }
 }
 
-#[test]
-fn rooms_of_the_program_use_only_what_lies_below_them() {
-    let sources = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
-    let rooms: BTreeSet<&str> = INSIDE.iter().map(|(room, _)| *room).collect();
-    let folders: BTreeSet<String> = fs::read_dir(&sources)
-        .expect("the program has sources")
+/// Returns the folders in the sources of a crate.
+fn folders(sources: &Path) -> BTreeSet<String> {
+    fs::read_dir(sources)
+        .expect("the crate has sources")
         .map(|entry| entry.expect("it can be listed"))
         .filter(|entry| entry.path().is_dir())
         .map(|entry| entry.file_name().display().to_string())
-        .collect();
-    let drawn = rooms.iter().copied().chain(["commands"]);
-    assert_eq!(
-        folders,
-        drawn.map(str::to_owned).collect(),
-        "a room of the program was added or removed: say here what it may use"
-    );
-    for (room, allowed) in INSIDE {
+        .collect()
+}
+
+#[test]
+fn folders_of_a_crate_use_only_what_lies_below_them() {
+    let crates = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+    for (package, room, allowed) in INSIDE {
+        let sources = crates.join(package).join("src");
+        let folders = folders(&sources);
         let mut named = Vec::new();
         named_in(&sources.join(room), &mut named);
         for (name, file) in named {
-            let is_room = folders.contains(&name);
             let may_use = name == room || allowed.contains(&&*name);
+            let is_room = folders.contains(&name);
             assert!(!is_room || may_use, "{file}: {room} must not use {name}");
         }
     }
+    for (package, top) in ON_TOP {
+        let sources = crates.join(package).join("src");
+        for room in folders(&sources).iter().filter(|room| *room != top) {
+            let mut named = Vec::new();
+            named_in(&sources.join(room), &mut named);
+            for (name, file) in named {
+                assert!(name != top, "{file}: {room} must not use {name}");
+            }
+        }
+    }
+}
+
+#[test]
+fn each_folder_of_the_program_and_of_the_engine_is_drawn() {
+    let crates = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+    for package in ["cli", "engine"] {
+        let inside = INSIDE.iter().filter(|(of, ..)| *of == package);
+        let on_top = ON_TOP.iter().filter(|(of, _)| *of == package);
+        let drawn = inside.map(|(_, room, _)| *room);
+        let drawn = drawn.chain(on_top.map(|(_, room)| *room));
+        assert_eq!(
+            folders(&crates.join(package).join("src")),
+            drawn.map(str::to_owned).collect(),
+            "a folder was added or removed: say here what it may use"
+        );
+    }
+}
+
+/// Returns the number of lines in the Rust files of a folder.
+fn lines_in(folder: &Path) -> usize {
+    let entries = fs::read_dir(folder).expect("the folder is there");
+    let paths = entries.map(|entry| entry.expect("it can be listed").path());
+    let lines = paths.map(|path| match path.is_dir() {
+        true => lines_in(&path),
+        false => fs::read_to_string(&path).map_or(0, |text| text.lines().count()),
+    });
+    lines.sum()
+}
+
+#[test]
+fn the_program_has_arguments_and_commands_and_nothing_else() {
+    let lines = lines_in(&Path::new(env!("CARGO_MANIFEST_DIR")).join("src"));
+    assert!((5_000..MOST_LINES).contains(&lines), "{lines}");
 }
 
 /// Files that draw conclusions from recordings, or report on them.
@@ -246,9 +340,9 @@ const CONCLUDES: [&str; 8] = [
     "judge/src/fitness/evidence.rs",
     "judge/src/tuning/lateness.rs",
     "predict/src/schedule/judge.rs",
-    "cli/src/output/scale/mod.rs",
-    "cli/src/output/audit/report.rs",
-    "cli/src/output/caveats.rs",
+    "render/src/scale/mod.rs",
+    "render/src/audit/report.rs",
+    "render/src/caveats.rs",
 ];
 
 /// Code that searches for words in a probe's texts. These texts are for people: a search would fail
@@ -290,7 +384,9 @@ fn what_a_recording_could_not_see_is_asked_in_one_place() {
         );
     }
     let mut files = Vec::new();
-    for room in ["judge", "predict", "audit", "report", "explain", "cli"] {
+    for room in [
+        "judge", "predict", "audit", "report", "explain", "render", "engine", "cli",
+    ] {
         product(&crates.join(room).join("src"), &mut files);
     }
     assert!(files.len() > 300, "{}", files.len());

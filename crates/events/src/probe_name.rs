@@ -27,6 +27,8 @@ pub enum ProbeName {
     StealOfGuest,
     /// Readings of the steal clock by the workload after each gap.
     StealAtGaps,
+    /// All probes that name culprits, in a run without BPF.
+    Activities,
 }
 
 impl ProbeName {
@@ -44,6 +46,7 @@ impl ProbeName {
             ProbeName::StealOfMachine => "steal clock of this machine",
             ProbeName::StealOfGuest => "steal clock of the guest",
             ProbeName::StealAtGaps => "steal at each gap",
+            ProbeName::Activities => "host activities",
         }
     }
 

@@ -34,4 +34,4 @@ pub use perfetto::{Timeline, TrackSide};
 pub use rows::{RunReport, schemas};
 pub use run_tables::RunTables;
 pub use table::{ColumnKind, DATA_VERSION, Encoding, Schema, TableColumn};
-pub use whole_file::{Readers, WholeFile, place};
+pub use whole_file::{Readers, WholeFile, place, write_whole};

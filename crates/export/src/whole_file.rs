@@ -43,6 +43,17 @@ pub fn place(path: &Path, bytes: &[u8], readers: Readers) -> Result<(), ExportEr
     put().map_err(io_error(path))
 }
 
+/// Writes a result that anyone may read, at a path that the user named. The file is replaced as a
+/// whole or not at all.
+///
+/// # Errors
+/// If the kernel refuses.
+pub fn write_whole(path: &Path, content: &[u8]) -> io::Result<()> {
+    let mut file = WholeFile::create(path, Readers::Anyone)?;
+    file.write_all(content)?;
+    file.finish()
+}
+
 /// A file that is written under an unpredictable name in the same folder, and renamed at the end.
 /// So a reader finds either the old or the new content, never a part. If the value is dropped
 /// earlier, the temporary file is removed.

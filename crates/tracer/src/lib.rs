@@ -56,7 +56,7 @@ pub use probes::Scope;
 pub use rate::{Rate, RateCounters};
 pub use smi::SmiCounts;
 pub use steal_reader::OwnStealReader;
-pub use stop::{Occupant, StackFrame, StopAsked, StopWitness};
+pub use stop::{StopAsked, StopWitness};
 pub use survey::survey;
 pub use timer_steps::MappedTimerSteps;
 pub use timers::timers;

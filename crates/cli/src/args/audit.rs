@@ -3,9 +3,9 @@
 use std::path::PathBuf;
 
 use clap::Args;
+use vmnoise_render::format::AuditFormat;
 
 use super::times::duration;
-use crate::output::format::AuditFormat;
 
 /// `vmnoise audit`: settings of this machine that make noise, or could.
 #[derive(Debug, Args)]

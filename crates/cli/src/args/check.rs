@@ -3,12 +3,12 @@
 use std::path::PathBuf;
 
 use clap::Args;
+use vmnoise_console::units::{Bare, parse_time};
 use vmnoise_judge::check::{Quantity, Requirement};
+use vmnoise_render::format::CheckFormat;
 
 use super::budget;
 use super::times::duration;
-use crate::output::format::CheckFormat;
-use crate::units::{Bare, parse_time};
 
 const EXAMPLES: &str = "\
 Examples:

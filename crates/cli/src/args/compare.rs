@@ -3,9 +3,9 @@
 use std::path::PathBuf;
 
 use clap::Args;
+use vmnoise_render::format::CompareFormat;
 
 use super::condition::FigureCondition;
-use crate::output::format::CompareFormat;
 
 /// `vmnoise compare`: recordings to compare with the first one, or two groups of them.
 #[derive(Debug, Args)]

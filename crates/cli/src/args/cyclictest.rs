@@ -5,12 +5,12 @@ use std::ffi::OsString;
 
 use anyhow::Result;
 use clap::{Arg, ArgAction, ArgMatches, Args, Command, FromArgMatches};
+use vmnoise_console::say;
+use vmnoise_console::status::UsageError;
 use vmnoise_host::{Host, cpu_list};
+use vmnoise_render::timerlat::cyclictest::CyclictestWords;
 
 use super::TimerlatTopArguments;
-use crate::output::timerlat::cyclictest::CyclictestWords;
-use crate::say;
-use crate::status::UsageError;
 
 /// Command line of cyclictest, as options of `vmnoise timerlat`.
 #[derive(Debug)]

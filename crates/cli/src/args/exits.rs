@@ -6,12 +6,12 @@ use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, Subcommand};
 use vmnoise_events::FeedDetail;
 use vmnoise_feed::FeedAddress;
+use vmnoise_render::exits::hist::ExitsHistOptions;
+use vmnoise_render::format::Format;
+use vmnoise_render::frame;
+use vmnoise_rights::account::{self, Account};
 
 use super::times::{duration, noise};
-use crate::frame;
-use crate::output::exits::hist::ExitsHistOptions;
-use crate::output::format::Format;
-use vmnoise_rights::account::{self, Account};
 
 /// `vmnoise exits`.
 #[derive(Debug, Args)]

@@ -3,10 +3,10 @@
 use std::path::PathBuf;
 
 use clap::Args;
+use vmnoise_render::format::Format;
 
 use super::listed::top;
 use super::times::threshold;
-use crate::output::format::Format;
 
 /// `vmnoise explain`: one recording to explain, or a guest's and its host's to join.
 #[derive(Debug, Args)]

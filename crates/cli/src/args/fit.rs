@@ -1,8 +1,7 @@
 //! Parses the limits of `vmnoise run --fit`.
 
+use vmnoise_console::units::{Bare, parse_time};
 use vmnoise_judge::fitness::{FitnessLimit, LimitedFigure};
-
-use crate::units::{Bare, parse_time};
 
 /// Parses a limit such as `noise<1%` or `max<1ms`.
 ///

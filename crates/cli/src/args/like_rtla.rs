@@ -2,12 +2,12 @@
 //! in tools/tracing/rtla/tests/unit of Linux.
 
 use clap::Parser;
+use vmnoise_engine::reaction::action::Action;
 use vmnoise_events::Policy;
+use vmnoise_render::timerlat::at_stop::StackFormat;
 
 use super::{Arguments, Command, OsnoiseArguments, OsnoiseMode, TimerlatArguments, TimerlatMode};
 use crate::args::timerlat::DmaLatencyLimit;
-use crate::run::at_stop::StackFormat;
-use crate::run::reaction::action::Action;
 
 fn parsed(line: &str) -> Command {
     let words = ["rtla"].into_iter().chain(line.split_whitespace());

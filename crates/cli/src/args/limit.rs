@@ -1,8 +1,7 @@
 //! Parses limits, each in the unit of its figure.
 
+use vmnoise_console::units::{Bare, parse_time};
 use vmnoise_judge::compare::Unit;
-
-use crate::units::{Bare, parse_time};
 
 /// Parses a limit for the figure `name`: a time, a rate per second, or a percentage of the runtime.
 ///

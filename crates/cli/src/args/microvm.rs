@@ -4,13 +4,13 @@ use std::path::PathBuf;
 
 use clap::Args;
 use vmnoise_events::Policy;
+use vmnoise_render::format::Format;
+use vmnoise_rights::account::{self, Account};
 use vmnoise_workload::microvm::exercise::Exercise;
 
 use super::listed::top;
 use super::times::{duration, period, threshold, timer_interval};
 use super::{exercise_name, priority};
-use crate::output::format::Format;
-use vmnoise_rights::account::{self, Account};
 
 /// `vmnoise microvm`: one microVM on /dev/kvm, one vCPU on each measured CPU.
 #[derive(Debug, Args)]

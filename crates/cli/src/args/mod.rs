@@ -35,12 +35,11 @@ use std::ffi::OsString;
 
 use anyhow::Result;
 use clap::{Args, Parser, Subcommand};
+use vmnoise_console::status::UsageError;
+use vmnoise_console::{as_rtla, called_as};
+use vmnoise_render::format::Format;
+use vmnoise_render::frame;
 use vmnoise_serve_arguments::{DumpArguments, ServeArguments};
-
-use crate::called_as;
-use crate::frame;
-use crate::output::format::Format;
-use crate::status::UsageError;
 
 pub use audit::AuditArguments;
 pub use check::CheckArguments;
@@ -57,7 +56,7 @@ pub use report::ReportArguments;
 pub use run::RunArguments;
 pub use scale::{CollectiveName, ScaleArguments};
 pub use schedule::ScheduleArguments;
-pub use shared::SharedArguments;
+pub use shared::{SharedArguments, request};
 pub use timerlat::{
     DmaLatencyLimit, TIMERLAT_TRACE_FILE, TimerlatArguments, TimerlatCommon, TimerlatMode,
     TimerlatTopArguments,
@@ -166,7 +165,7 @@ pub fn parse(line: impl IntoIterator<Item = OsString>) -> Result<Command> {
     if called_as::is_cyclictest() {
         return Ok(Command::Cyclictest(Box::new(cyclictest::parse(line)?)));
     }
-    if called_as::is_rtla() && line.get(1).is_some_and(|word| word == "hwnoise") {
+    if as_rtla::has_hwnoise() && line.get(1).is_some_and(|word| word == "hwnoise") {
         return Err(UsageError(NO_HWNOISE.into()).into());
     }
     Ok(Arguments::try_parse_from(line)?.command)

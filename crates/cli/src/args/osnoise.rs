@@ -3,15 +3,15 @@
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
+use vmnoise_engine::feed::receiver::FeedFrom;
 use vmnoise_events::Policy;
+use vmnoise_render::format::Format;
+use vmnoise_render::frame;
+use vmnoise_render::osnoise_hist::NoiseBuckets;
 
 use super::SharedArguments;
 use super::priority;
 use super::times::{osnoise_period, osnoise_runtime, threshold};
-use crate::feed::receiver::FeedFrom;
-use crate::frame;
-use crate::output::format::Format;
-use crate::output::osnoise_hist::NoiseBuckets;
 
 /// Default name of the file with the saved trace, as in rtla.
 pub const TRACE_FILE: &str = "osnoise_trace.txt";

@@ -1,8 +1,7 @@
 //! Parses scheduling policies, with rtla's letters.
 
+use vmnoise_console::units::{Bare, parse_time};
 use vmnoise_events::Policy;
-
-use crate::units::{Bare, parse_time};
 
 /// Shortest runtime that the kernel accepts for SCHED_DEADLINE (kernel/sched/deadline.c, DL_SCALE).
 const MIN_BUDGET_NS: u64 = 1_024;

@@ -4,12 +4,11 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 
 use clap::Args;
-
 use vmnoise_judge::fitness::FitnessLimit;
+use vmnoise_render::format::RunFormat;
 
 use super::fit::fit_limit;
 use super::times::duration;
-use crate::output::format::RunFormat;
 
 const EXAMPLES: &str = "\
 Examples:

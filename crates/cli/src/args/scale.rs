@@ -3,10 +3,10 @@
 use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
+use vmnoise_console::units::Bare;
+use vmnoise_render::format::Format;
 
 use super::times::{MS, within};
-use crate::output::format::Format;
-use crate::units::Bare;
 
 const EXAMPLES: &str = "\
 Examples:

@@ -3,8 +3,7 @@
 use std::path::PathBuf;
 
 use clap::Args;
-
-use crate::output::format::Format;
+use vmnoise_render::format::Format;
 
 const EXAMPLES: &str = "\
 Examples:

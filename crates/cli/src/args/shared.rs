@@ -1,14 +1,14 @@
 //! Options that `osnoise` and `timerlat` share, with rtla's letters.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::Args;
+use vmnoise_engine::RunRequest;
+use vmnoise_engine::reaction::action::{self, Action};
+use vmnoise_rights::account::{self, Account};
 
 use super::times::{duration, warm_up};
 use crate::args::unsupported_options::UnsupportedOptions;
-use crate::run::RunRequest;
-use crate::run::reaction::action::{self, Action};
-use vmnoise_rights::account::{self, Account};
 
 /// CPUs, duration, actions and output of a measurement.
 #[derive(Debug, Args)]
@@ -54,11 +54,9 @@ impl SharedArguments {
     /// Returns the request for the run, without the options of its trace.
     pub fn run(&self) -> RunRequest {
         RunRequest {
-            output: self.output.clone(),
             on_threshold: self.on_threshold.clone(),
             on_end: self.on_end.clone(),
-            user: self.user.clone(),
-            ..RunRequest::default()
+            ..request(self.output.clone(), self.user.clone())
         }
     }
 
@@ -66,5 +64,16 @@ impl SharedArguments {
     pub fn ends_with_trace(&self) -> bool {
         let saves = |action: &Action| matches!(action, Action::Trace(_));
         self.on_end.iter().any(saves)
+    }
+}
+
+/// Returns the request for a run with this recording, whose header has the settings of this
+/// machine.
+pub fn request(output: Option<PathBuf>, user: Option<Account>) -> RunRequest {
+    RunRequest {
+        output,
+        user,
+        settings: Some(|| vmnoise_audit::settings(Path::new("/")).ok()),
+        ..RunRequest::default()
     }
 }

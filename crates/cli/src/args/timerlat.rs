@@ -4,20 +4,21 @@
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
+use vmnoise_console::units::Bare;
+use vmnoise_engine::at_stop::AskedAtStop;
+use vmnoise_engine::feed::receiver::FeedFrom;
 use vmnoise_events::Policy;
+use vmnoise_render::format::LatencyFormat;
+use vmnoise_render::frame;
+use vmnoise_render::timerlat::at_stop::StackFormat;
+use vmnoise_render::timerlat::exports::Exports;
+use vmnoise_render::timerlat::hist::LatencyBuckets;
+use vmnoise_render::timerlat::top::TopOptions;
 
 use super::SharedArguments;
 use super::priority;
 use super::times::{MS, threshold, within};
 use crate::args::unsupported_options::UnsupportedTimerOptions;
-use crate::feed::receiver::FeedFrom;
-use crate::frame;
-use crate::output::format::LatencyFormat;
-use crate::output::timerlat::exports::Exports;
-use crate::output::timerlat::hist::LatencyBuckets;
-use crate::output::timerlat::top::TopOptions;
-use crate::run::at_stop::{AskedAtStop, StackFormat};
-use crate::units::Bare;
 
 /// Default name of the file with the saved trace, as in rtla.
 pub const TIMERLAT_TRACE_FILE: &str = "timerlat_trace.txt";
@@ -124,9 +125,14 @@ impl TimerlatCommon {
     pub fn at_stop(&self) -> AskedAtStop {
         AskedAtStop {
             stack_from_ns: self.stack,
-            format: self.stack_format,
             tasks: self.dump_tasks,
         }
+    }
+
+    /// Returns the format of kernel stacks, if the result contains an analysis of the latency that
+    /// stopped the run.
+    pub fn stacks(&self) -> Option<StackFormat> {
+        (!self.no_aa).then_some(self.stack_format)
     }
 
     /// Returns whether the run must keep its last trace lines, for a limit or for its end.
@@ -173,7 +179,7 @@ impl TimerlatTopArguments {
             quiet: self.quiet,
             nano: self.common.nano,
             keeps_trace: self.aa_only.is_some() || self.common.keeps_trace(),
-            analyzes: !self.common.no_aa,
+            stacks: self.common.stacks(),
             aa_only: self.aa_only.is_some(),
             loops: self.loops,
             cyclictest: None,

@@ -1,6 +1,6 @@
 //! Parses the times of options, and checks their bounds.
 
-use crate::units::{Bare, parse_time};
+use vmnoise_console::units::{Bare, parse_time};
 
 pub(super) const MS: u64 = 1_000_000;
 const DAY: u64 = 86_400_000_000_000;

@@ -1,12 +1,12 @@
 //! The options of `vmnoise tune-timer`.
 
 use clap::Args;
+use vmnoise_console::units::{Bare, parse_time};
 use vmnoise_events::Policy;
+use vmnoise_render::format::Format;
 
 use super::priority;
 use super::times::{duration, timer_interval};
-use crate::output::format::Format;
-use crate::units::{Bare, parse_time};
 
 const EXAMPLES: &str = "\
 Examples:

@@ -2,8 +2,7 @@
 //! program that supports them.
 
 use clap::Args;
-
-use crate::status::UsageError;
+use vmnoise_console::status::UsageError;
 
 /// Options of `rtla osnoise` and `rtla timerlat` that need ftrace.
 #[derive(Debug, Default, Args)]

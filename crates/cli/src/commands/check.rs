@@ -4,24 +4,23 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
+use vmnoise_console::say;
+use vmnoise_console::status::{ExitStatus, UsageError};
 use vmnoise_events::{MeasuringCommand, RunFacts};
 use vmnoise_explain::{JoinOptions, Joiner};
+use vmnoise_export::write_whole;
 use vmnoise_judge::check::{
     Budget, BudgetEvidence, CheckVerdict, EvidenceReader, JoinedEvidenceReader, LimitVerdict,
 };
 use vmnoise_judge::compare::StreamSpan;
+use vmnoise_render::check::{CheckResult, render};
+use vmnoise_render::format::CheckFormat;
 
 use super::join::{Both, JoinStep};
 use super::replay::ReplayedRecording;
 use crate::args::CheckArguments;
 use crate::args::budget::{cnf, file};
-use crate::output;
-use crate::output::check::{CheckResult, render};
-use crate::output::format::CheckFormat;
 use crate::progress;
-use crate::run::files;
-use crate::say;
-use crate::status::{ExitStatus, UsageError};
 
 /// Judges the recording, prints the verdict, and writes the verdict next to the recording.
 pub fn run(arguments: &CheckArguments) -> Result<ExitStatus> {
@@ -42,7 +41,7 @@ pub fn run(arguments: &CheckArguments) -> Result<ExitStatus> {
         evidence: &evidence,
     };
     // Print first, because the verdict is needed even if the file cannot be written.
-    output::write(&render(arguments.format, &checked)?)?;
+    vmnoise_render::write(&render(arguments.format, &checked)?)?;
     if let Err(error) = leave_beside(path, &checked) {
         say::say(format_args!("{error:#}: the verdict is only printed"));
     }
@@ -162,6 +161,6 @@ fn leave_beside(recording: &Path, checked: &CheckResult<'_>) -> Result<()> {
     path.push(".verdict.json");
     let path = PathBuf::from(path);
     let document = render(CheckFormat::Json, checked)?;
-    files::write_whole(&path, &document)
+    write_whole(&path, &document)
         .with_context(|| format!("cannot write the verdict to {}", say::name_of(&path)))
 }

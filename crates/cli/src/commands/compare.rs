@@ -3,21 +3,21 @@
 use std::path::Path;
 
 use anyhow::Result;
+use vmnoise_console::say;
+use vmnoise_console::status::{ExitStatus, UsageError};
+use vmnoise_console::units::seconds;
 use vmnoise_events::RunFacts;
 use vmnoise_judge::compare::{
     MOST_RUNS, Measuring, RecordingKind, RunFigures, StreamSpan, WINDOWS, compare, compare_groups,
+};
+use vmnoise_render::compare::{
+    CheckedCondition, ComparedRun, Comparison, ComparisonResult, TwoGroups, print,
 };
 
 use super::replay::ReplayedRecording;
 use crate::args::CompareArguments;
 use crate::args::condition::{Bound, FigureCondition};
-use crate::output::compare::{
-    CheckedCondition, ComparedRun, Comparison, ComparisonResult, TwoGroups, print,
-};
 use crate::progress;
-use crate::say;
-use crate::status::{ExitStatus, UsageError};
-use crate::units::seconds;
 
 /// Compares the recordings and prints the result. The status says whether a condition holds or is
 /// undecided.

@@ -1,16 +1,16 @@
 //! `vmnoise doctor`: prints the probe status of this machine.
 
 use anyhow::{Context, Result};
+use vmnoise_console::rights;
+use vmnoise_console::status::ExitStatus;
+use vmnoise_engine::feed::receiver::{self, FeedFrom, Transport};
+use vmnoise_engine::{cpus, machine, vcpus};
 use vmnoise_events::ProbeStatus;
 use vmnoise_host::Host;
 use vmnoise_tracer::{ExitTracer, LoadError, Streaming, VmSearch};
 use vmnoise_workload::{microvm, tsc};
 
 use crate::args::DoctorArguments;
-use crate::feed::receiver::{self, FeedFrom, Transport};
-use crate::run::{cpus, machine, vcpus};
-use crate::status::ExitStatus;
-use crate::{output, rights};
 
 /// Tries every probe and prints the table; returns status 3 if the microVM cannot run.
 pub fn run(arguments: &DoctorArguments) -> Result<ExitStatus> {
@@ -36,7 +36,7 @@ pub fn run(arguments: &DoctorArguments) -> Result<ExitStatus> {
         table.push(receiver::probe_status::of_transport(transport.as_ref()));
     }
     rights::keep(&[])?;
-    output::doctor::print(&host, &table, arguments.format)?;
+    vmnoise_render::doctor::print(&host, &table, arguments.format)?;
     Ok(status)
 }
 

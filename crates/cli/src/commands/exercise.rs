@@ -5,17 +5,16 @@ use std::cell::RefCell;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
+use vmnoise_console::progress::TimeLine;
+use vmnoise_console::status::{ExitStatus, MachineCannot};
+use vmnoise_console::{interrupt, rights};
+use vmnoise_engine::{LocalMachine, machine};
+use vmnoise_render::exercise::{ExerciseDocument, ExerciseOptions, print};
 use vmnoise_workload::microvm::exercise::{
     self as guest, Exercise, ExerciseConfig, ExerciseResult, ExitHandler,
 };
 
 use crate::args::MicrovmArguments;
-use crate::interrupt;
-use crate::output::exercise::{ExerciseDocument, ExerciseOptions, print};
-use crate::progress::TimeLine;
-use crate::rights;
-use crate::run::{LocalMachine, machine};
-use crate::status::{ExitStatus, MachineCannot};
 
 /// Runs the exercise, prints the result, and fails if the guest's actions made no exits.
 pub fn run(

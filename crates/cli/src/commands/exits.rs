@@ -5,23 +5,22 @@ use std::io::IsTerminal;
 use std::path::Path;
 
 use anyhow::{Context, Result};
+use vmnoise_console::status::{ExitStatus, MachineCannot, UsageError};
+use vmnoise_console::{rights, say};
+use vmnoise_engine::vcpus::{ExitProbes, is_called, probe_status};
+use vmnoise_engine::{FOREVER_NS, LocalMachine, machine, run_measurement};
 use vmnoise_events::{ExitFilter, MeasuringCommand, RunFacts, RunOptions};
 use vmnoise_host::{VmProcess, cpu_list};
+use vmnoise_render::exits::{ExitsView, Layout};
+use vmnoise_render::format::Format;
+use vmnoise_render::{frame, vm_list};
 use vmnoise_rights::AttachedWork;
 use vmnoise_tracer::{ExitTracer, LoadError, Streaming, VmSearch};
+use vmnoise_views::{FrameStart, Meanwhile, ResultView};
 
-use crate::args::{ExitsArguments, ExitsCommon, ExitsMode, ExitsTopArguments, reason_names};
-use crate::frame;
-use crate::output::exits::{ExitsView, Layout};
-use crate::output::format::Format;
-use crate::output::vm_list;
-use crate::rights;
-use crate::run::vcpus::{ExitProbes, is_called, probe_status};
-use crate::run::{
-    FOREVER_NS, FrameStart, LocalMachine, Meanwhile, RunRequest, View, machine, run_measurement,
+use crate::args::{
+    ExitsArguments, ExitsCommon, ExitsMode, ExitsTopArguments, reason_names, request,
 };
-use crate::say;
-use crate::status::{ExitStatus, MachineCannot, UsageError};
 
 /// Room for vCPUs that start during the run.
 const ROOM_TO_GROW: usize = 256;
@@ -77,11 +76,7 @@ fn count(
     if !arguments.feed.is_empty() {
         vmnoise_rights::check_feed()?;
     }
-    let run = RunRequest {
-        output: arguments.output.clone(),
-        user: arguments.user.clone(),
-        ..RunRequest::default()
-    };
+    let run = request(arguments.output.clone(), arguments.user.clone());
     let status = run_measurement(&run, &mut view, frame, |_| {
         set_up(arguments, filter, streaming, &machine, search, vms)
     });
@@ -138,7 +133,7 @@ fn set_up(
 
 /// Returns the exits that the kernel must report one by one.
 fn streaming(arguments: &ExitsCommon, view: &ExitsView) -> Result<Streaming> {
-    if view.wants_trace() || arguments.reports_exits() {
+    if view.plan().keeps_trace || arguments.reports_exits() {
         return Ok(Streaming::Exits {
             threshold_ns: arguments.threshold.unwrap_or(0),
         });

@@ -2,19 +2,21 @@
 //! recording with its host's.
 
 use anyhow::Result;
+use vmnoise_console::status::ExitStatus;
+use vmnoise_engine::{Session, TerminalView};
 use vmnoise_events::{MeasuringCommand, RunFacts};
+use vmnoise_render::exits::{ExitsView, Layout};
+use vmnoise_render::format::{Format, LatencyFormat};
+use vmnoise_render::summary_view::Final;
+use vmnoise_render::timerlat::at_stop::StackFormat;
+use vmnoise_render::timerlat::top::LatencyTop;
+use vmnoise_render::trace::Trace;
+use vmnoise_views::{Meanwhile, News, ResultView};
 
 use super::join;
 use super::replay::ReplayedRecording;
 use crate::args::ExplainArguments;
-use crate::output::exits::{ExitsView, Layout};
-use crate::output::format::{Format, LatencyFormat};
-use crate::output::summary_view::Final;
-use crate::output::timerlat::top::LatencyTop;
-use crate::output::trace::Trace;
 use crate::progress;
-use crate::run::{Meanwhile, Session, TerminalView, View};
-use crate::status::ExitStatus;
 
 /// Prints the summary of the recording. If the file ends early, prints the readable part, and the
 /// fault on stderr.
@@ -28,7 +30,7 @@ pub fn run(arguments: &ExplainArguments) -> Result<ExitStatus> {
     let mut recording = ReplayedRecording::open(&arguments.recording)?;
     let facts = recording.facts.clone();
     let mut view = view(arguments, &facts);
-    view.begin(&facts);
+    view.see(News::Begin(&facts));
     let mut session = Session::new(&facts, None, TerminalView::new(&mut *view, None));
     recording.each(|event| {
         session.accept(event);
@@ -38,14 +40,16 @@ pub fn run(arguments: &ExplainArguments) -> Result<ExitStatus> {
     Ok(recording.report())
 }
 
-fn view(arguments: &ExplainArguments, facts: &RunFacts) -> Box<dyn View> {
+fn view(arguments: &ExplainArguments, facts: &RunFacts) -> Box<dyn ResultView> {
     let format = arguments.format;
     match (facts.workload, arguments.trace) {
         (MeasuringCommand::Exits, true) => Box::new(ExitsView::new(Layout::Trace, format)),
         (MeasuringCommand::Exits, false) => {
             Box::new(ExitsView::new(Layout::Top(Meanwhile::Nothing), format))
         }
-        (MeasuringCommand::Timerlat, true) => Box::new(Trace::of_wakeups(false, true)),
+        (MeasuringCommand::Timerlat, true) => {
+            Box::new(Trace::of_wakeups(false, Some(StackFormat::default())))
+        }
         (MeasuringCommand::Timerlat, false) => Box::new(LatencyTop::of_recording(match format {
             Format::Text => LatencyFormat::Text,
             Format::Json => LatencyFormat::Json,

@@ -4,15 +4,15 @@
 use std::path::Path;
 
 use anyhow::Result;
+use vmnoise_console::status::{ExitStatus, UsageError};
 use vmnoise_events::{Event, MeasuringCommand, RunFacts};
 use vmnoise_explain::{JoinError, JoinOptions, Joiner, Matcher, Pairs};
+use vmnoise_render::format::Format;
+use vmnoise_render::join::{JoinResult, refusal};
 
 use super::replay::ReplayedRecording;
 use crate::args::ExplainArguments;
-use crate::output::format::Format;
-use crate::output::join::{JoinResult, refusal};
 use crate::progress;
-use crate::status::{ExitStatus, UsageError};
 
 /// Joins the recordings and prints the result. If a file ends early, joins the readable part, and
 /// prints the fault on stderr.

@@ -7,10 +7,10 @@ use std::path::Path;
 use anyhow::{Context, Result};
 use clap::{Command, CommandFactory};
 use clap_mangen::Man;
+use vmnoise_console::say;
+use vmnoise_console::status::ExitStatus;
 
 use crate::args::{Arguments, CompletionsArguments, ManArguments};
-use crate::say;
-use crate::status::ExitStatus;
 
 /// Writes one page for each command.
 ///

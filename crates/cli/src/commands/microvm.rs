@@ -5,23 +5,24 @@ use std::os::fd::AsFd;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
+use vmnoise_console::status::{ExitStatus, MachineCannot};
+use vmnoise_console::units::to_tsc;
+use vmnoise_engine::at_stop::AskedAtStop;
+use vmnoise_engine::cpus::probe_status;
+use vmnoise_engine::cpus::set_up::{MeasurePlan, PreparedWorkload, set_up};
+use vmnoise_engine::feed::receiver::FeedFrom;
+use vmnoise_engine::{LocalMachine, run_measurement};
 use vmnoise_events::{MeasuringCommand, RunOptions};
+use vmnoise_render::format::Format;
+use vmnoise_render::frame::{self, NoiseView};
+use vmnoise_render::summary_view::{Final, Lines};
+use vmnoise_render::tune_timer::TuningRequest;
 use vmnoise_tracer::Tracer;
+use vmnoise_views::ResultView;
 use vmnoise_workload::microvm::{self, Microvm, MicrovmConfig, SharedPages};
 
 use super::{exercise, tune_timer};
-use crate::args::MicrovmArguments;
-use crate::feed::receiver::FeedFrom;
-use crate::frame::{self, NoiseView};
-use crate::output::format::Format;
-use crate::output::summary_view::{Final, Lines};
-use crate::output::tune_timer::TuningRequest;
-use crate::run::at_stop::AskedAtStop;
-use crate::run::cpus::probe_status;
-use crate::run::cpus::set_up::{MeasurePlan, PreparedWorkload, set_up};
-use crate::run::{LocalMachine, RunRequest, View, run_measurement};
-use crate::status::{ExitStatus, MachineCannot};
-use crate::units::to_tsc;
+use crate::args::{MicrovmArguments, request};
 
 /// Measures, prints the result, and returns the status.
 pub fn run(arguments: &MicrovmArguments) -> Result<ExitStatus> {
@@ -54,15 +55,11 @@ pub fn run(arguments: &MicrovmArguments) -> Result<ExitStatus> {
     };
     let format = arguments.format;
     let frame = frame::of::<NoiseView>(format == Format::Text && std::io::stderr().is_terminal());
-    let mut view: Box<dyn View> = match frame.is_some() {
+    let mut view: Box<dyn ResultView> = match frame.is_some() {
         true => Box::new(Final { format }),
         false => Box::new(Lines { format }),
     };
-    let run = RunRequest {
-        output: arguments.output.clone(),
-        user: arguments.user.clone(),
-        ..RunRequest::default()
-    };
+    let run = request(arguments.output.clone(), arguments.user.clone());
     run_measurement(&run, &mut *view, frame, |shell| {
         let prepare = |tsc_hz, tracer: Option<&Tracer>| prepare(&options, tsc_hz, tracer);
         set_up(plan, shell, prepare)

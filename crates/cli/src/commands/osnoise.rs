@@ -7,26 +7,27 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Result;
+use vmnoise_console::status::{ExitStatus, MachineCannot, UsageError};
+use vmnoise_console::units::to_tsc;
+use vmnoise_engine::at_stop::AskedAtStop;
+use vmnoise_engine::cpus::observed::ObservedThreads;
+use vmnoise_engine::cpus::probe_status;
+use vmnoise_engine::cpus::set_up::{MeasurePlan, PreparedWorkload, set_up};
+use vmnoise_engine::{FOREVER_NS, LocalMachine, RunRequest, run_measurement};
 use vmnoise_events::{MeasuringCommand, ObservedThread, RunOptions};
 use vmnoise_host::Thread;
+use vmnoise_render::frame::{self, NoiseView};
+use vmnoise_render::json_lines::JsonLines;
+use vmnoise_render::osnoise_hist::NoiseHist;
+use vmnoise_render::osnoise_top::Top;
+use vmnoise_render::trace::Trace;
 use vmnoise_tracer::Tracer;
+use vmnoise_views::{FrameStart, ResultView};
 use vmnoise_workload::cgroup::Cgroup;
 use vmnoise_workload::spin::{InterferenceCounter, ReadSteal, Spin, SpinConfig};
 
 use super::{polling_group, steal, target};
 use crate::args::{OsnoiseArguments, OsnoiseCommon, OsnoiseMode, OsnoiseTopArguments, TRACE_FILE};
-use crate::frame::{self, NoiseView};
-use crate::output::json_lines::JsonLines;
-use crate::output::osnoise_hist::NoiseHist;
-use crate::output::osnoise_top::Top;
-use crate::output::trace::Trace;
-use crate::run::at_stop::AskedAtStop;
-use crate::run::cpus::observed::ObservedThreads;
-use crate::run::cpus::probe_status;
-use crate::run::cpus::set_up::{MeasurePlan, PreparedWorkload, set_up};
-use crate::run::{FOREVER_NS, FrameStart, LocalMachine, RunRequest, View, run_measurement};
-use crate::status::{ExitStatus, MachineCannot, UsageError};
-use crate::units::to_tsc;
 
 /// Measures, prints the result, and returns the status.
 pub fn run(arguments: &OsnoiseArguments) -> Result<ExitStatus> {
@@ -58,7 +59,7 @@ fn run_top(arguments: &OsnoiseTopArguments) -> Result<ExitStatus> {
 
 fn run_with(
     arguments: &OsnoiseCommon,
-    view: &mut dyn View,
+    view: &mut dyn ResultView,
     frame: Option<FrameStart>,
 ) -> Result<ExitStatus> {
     let shared = &arguments.shared;

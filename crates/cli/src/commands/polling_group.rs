@@ -1,11 +1,11 @@
 //! The control group of the measuring threads (`-C`).
 
 use anyhow::Result;
+use vmnoise_console::say;
+use vmnoise_console::status::{MachineCannot, UsageError};
 use vmnoise_workload::cgroup::{self, Cgroup};
 
 use crate::args::SharedArguments;
-use crate::say;
-use crate::status::{MachineCannot, UsageError};
 
 /// Returns the control group into which the measuring threads must move. If the group takes only
 /// whole processes, moves this process and returns `None`.

@@ -5,14 +5,13 @@ use std::ops::ControlFlow;
 use std::path::Path;
 
 use anyhow::Result;
+use vmnoise_console::say;
+use vmnoise_console::status::{ExitStatus, UsageError};
 use vmnoise_events::{Event, RunFacts};
 use vmnoise_judge::compare::StreamSpan;
 use vmnoise_recording::{ReadError, RecordingEnd, RecordingReader};
 
 use crate::progress::{self, RecordingInput};
-use crate::run::{Explaining, View};
-use crate::say;
-use crate::status::{ExitStatus, UsageError};
 
 /// A recording, read event by event.
 pub struct ReplayedRecording<'a> {
@@ -88,17 +87,6 @@ impl<'a> ReplayedRecording<'a> {
             Err(error) => ControlFlow::Break(error),
         });
         failed.map_or(Ok(()), Err)
-    }
-
-    /// Explains the recording to its end. `view` gets each event, and each gap, wake-up or exit as
-    /// soon as its explanation is certain.
-    pub fn explain(&mut self, explaining: &mut Explaining, view: &mut dyn View) {
-        self.until(|event| {
-            view.event(event);
-            explaining.push(event, view);
-            ControlFlow::<Infallible>::Continue(())
-        });
-        explaining.run_out(view);
     }
 
     /// Passes on events until `f` breaks, and returns its value; `None` if the recording ended.

@@ -3,16 +3,16 @@
 use std::path::Path;
 
 use anyhow::{Context, Result};
+use vmnoise_console::status::ExitStatus;
+use vmnoise_console::{interrupt, say, stderr};
+use vmnoise_engine::command::{self, CannotStart, preflight};
+use vmnoise_events::coverage::Question;
+use vmnoise_export::write_whole;
+use vmnoise_judge::fitness::{Fitness, FitnessVerdict};
+use vmnoise_render::format::RunFormat;
+use vmnoise_render::run::{CommandResult, JudgedRun, render};
 
 use crate::args::RunArguments;
-use crate::output::format::RunFormat;
-use crate::output::run::{CommandResult, JudgedRun, render};
-use crate::run::command::{self, CannotStart, preflight};
-use crate::run::files;
-use crate::status::ExitStatus;
-use crate::{interrupt, say, stderr};
-use vmnoise_events::coverage::Question;
-use vmnoise_judge::fitness::{Fitness, FitnessVerdict};
 
 /// Runs the command, repeats an unfit run as often as `--retry` says, and reports the time taken.
 pub fn run(arguments: &RunArguments) -> Result<ExitStatus> {
@@ -35,7 +35,7 @@ pub fn run(arguments: &RunArguments) -> Result<ExitStatus> {
                 return Ok(ExitStatus::OfCommand(cannot_start.code()));
             }
         };
-        let evidence = done.evidence(result.preflight.as_deref());
+        let evidence = command::evidence(&done, result.preflight.as_deref());
         let judged = FitnessVerdict::new(&arguments.fit, &evidence);
         let verdict = judged.verdict;
         result.runs.push(JudgedRun {
@@ -70,7 +70,7 @@ fn tell(arguments: &RunArguments, result: &CommandResult) -> Result<()> {
         say_not_seen(result);
     }
     match &arguments.output {
-        Some(file) => files::write_whole(file, &rendered)
+        Some(file) => write_whole(file, &rendered)
             .with_context(|| format!("the result cannot be written to {}", say::name_of(file))),
         None => {
             stderr::say(&String::from_utf8_lossy(&rendered));

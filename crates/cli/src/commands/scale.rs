@@ -1,15 +1,15 @@
 //! `vmnoise scale`: predicts how noise slows a program whose ranks wait for the slowest rank.
 
 use anyhow::{Result, anyhow, bail};
+use vmnoise_console::say;
+use vmnoise_console::status::{ExitStatus, UsageError};
+use vmnoise_events::human;
 use vmnoise_predict::scale::{BspProgram, Collective, HostCpus, Prediction, has_a_step, predict};
+use vmnoise_render::recorded::ReadRecording;
+use vmnoise_render::scale::{ScalePrediction, print};
 
 use super::records;
 use crate::args::{CollectiveName, ScaleArguments};
-use crate::output::recorded::ReadRecording;
-use crate::output::scale::{ScalePrediction, print};
-use crate::say;
-use crate::status::{ExitStatus, UsageError};
-use crate::units::human;
 
 /// Predicts, prints the result, and returns the status.
 pub fn run(arguments: &ScaleArguments) -> Result<ExitStatus> {

@@ -8,9 +8,8 @@ use std::os::unix::process::CommandExt;
 use std::process::Command;
 
 use anyhow::{Context, Result, anyhow};
+use vmnoise_console::status::ExitStatus;
 use vmnoise_serve_arguments::{DumpArguments, ServeArguments};
-
-use crate::status::ExitStatus;
 
 const PROGRAM: &str = "vmnoise-serve";
 

@@ -1,11 +1,11 @@
 //! The threads that `--pid` and `--comm` name.
 
 use anyhow::{Context, Result, bail};
+use vmnoise_console::say;
+use vmnoise_console::status::UsageError;
 use vmnoise_host::{Host, Thread};
 
 use crate::args::OsnoiseCommon;
-use crate::say;
-use crate::status::UsageError;
 
 /// Returns the threads to observe, sorted by their CPUs; `None` if no thread is named. No two of
 /// these threads may use the same CPU.

@@ -5,8 +5,20 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Result;
+use vmnoise_console::say;
+use vmnoise_console::status::{ExitStatus, MachineCannot, UsageError};
+use vmnoise_engine::cpus::probe_status;
+use vmnoise_engine::cpus::set_up::{MeasurePlan, PreparedWorkload, set_up};
+use vmnoise_engine::files::ResultFiles;
+use vmnoise_engine::{FOREVER_NS, LocalMachine, RunRequest, run_measurement};
 use vmnoise_events::{MeasuringCommand, ProbeStatus, RunOptions, TimerOptions};
+use vmnoise_render::frame::{self, WakeupsView};
+use vmnoise_render::timerlat::exports::Exports;
+use vmnoise_render::timerlat::hist::LatencyHist;
+use vmnoise_render::timerlat::top::{LatencyTop, TopOptions};
+use vmnoise_render::trace::Trace;
 use vmnoise_tracer::{Tracer, timers};
+use vmnoise_views::{FrameStart, ResultView};
 use vmnoise_workload::cgroup::Cgroup;
 use vmnoise_workload::idle;
 use vmnoise_workload::timer::{Probes, Timer, TimerConfig, TimerSteps};
@@ -16,17 +28,6 @@ use crate::args::{
     CyclictestArguments, DmaLatencyLimit, TIMERLAT_TRACE_FILE, TimerlatArguments, TimerlatCommon,
     TimerlatMode, TimerlatTopArguments,
 };
-use crate::frame::{self, WakeupsView};
-use crate::output::timerlat::exports::Exports;
-use crate::output::timerlat::hist::LatencyHist;
-use crate::output::timerlat::top::{LatencyTop, TopOptions};
-use crate::output::trace::Trace;
-use crate::run::cpus::probe_status;
-use crate::run::cpus::set_up::{MeasurePlan, PreparedWorkload, set_up};
-use crate::run::files::ResultFiles;
-use crate::run::{FOREVER_NS, FrameStart, LocalMachine, RunRequest, View, run_measurement};
-use crate::say;
-use crate::status::{ExitStatus, MachineCannot, UsageError};
 
 /// Number of wake-ups that are listed, largest latency first.
 const WORST: usize = 10;
@@ -49,14 +50,13 @@ pub fn run(arguments: &TimerlatArguments) -> Result<ExitStatus> {
         Some(TimerlatMode::Hist(hist)) => {
             let stops = stops(&hist.common);
             let claimed = claim(&hist.buckets.exports, &hist.common)?;
-            let TimerlatCommon { nano, no_aa, .. } = hist.common;
-            let keeps_trace = hist.common.keeps_trace();
-            let mut view = LatencyHist::new(&hist.buckets, nano, keeps_trace, !no_aa);
+            let (keeps_trace, stacks) = (hist.common.keeps_trace(), hist.common.stacks());
+            let mut view = LatencyHist::new(&hist.buckets, hist.common.nano, keeps_trace, stacks);
             run_with(&hist.common, stops, &claimed, &mut view, None)
         }
         Some(TimerlatMode::Trace(trace)) => {
             let stops = stops(&trace.common);
-            let mut view = Trace::of_wakeups(trace.quiet, !trace.common.no_aa);
+            let mut view = Trace::of_wakeups(trace.quiet, trace.common.stacks());
             run_with(
                 &trace.common,
                 stops,
@@ -125,7 +125,7 @@ fn run_with(
     arguments: &TimerlatCommon,
     stops: Stops,
     claimed: &ResultFiles,
-    view: &mut dyn View,
+    view: &mut dyn ResultView,
     frame: Option<FrameStart>,
 ) -> Result<ExitStatus> {
     let shared = &arguments.shared;

@@ -6,18 +6,17 @@ use std::cell::RefCell;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
+use vmnoise_console::progress::TimeLine;
+use vmnoise_console::status::{ExitStatus, MachineCannot, UsageError};
+use vmnoise_console::units::to_tsc;
+use vmnoise_console::{interrupt, rights};
+use vmnoise_engine::{LocalMachine, machine};
 use vmnoise_judge::tuning::Keeps;
+use vmnoise_render::format::Format;
+use vmnoise_render::tune_timer::{Present, TuneTimerDocument, TuningRequest, print};
 use vmnoise_workload::microvm::lapic_timer::{self, LapicTimerConfig};
 
 use crate::args::TuneTimerArguments;
-use crate::interrupt;
-use crate::output::format::Format;
-use crate::output::tune_timer::{Present, TuneTimerDocument, TuningRequest, print};
-use crate::progress::TimeLine;
-use crate::rights;
-use crate::run::{LocalMachine, machine};
-use crate::status::{ExitStatus, MachineCannot, UsageError};
-use crate::units::to_tsc;
 
 /// Limits of halt polling to try in addition to the present limit, in ns. They are: no polling, the
 /// first step when KVM grows its polling, a long round trip, and the default on x86.

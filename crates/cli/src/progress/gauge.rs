@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use crate::units::rough;
+use vmnoise_console::units::rough;
 
 /// Number of bytes of a job: read so far, and in total.
 #[derive(Debug, Default)]

@@ -6,10 +6,10 @@ use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
+use vmnoise_console::progress::ProgressLine;
 use vmnoise_recording::{ReadError, RecordingReader};
 
 use super::gauge::Gauge;
-use super::line::ProgressLine;
 
 thread_local! {
     /// All recordings that this thread reads. They share one line, because there is only one

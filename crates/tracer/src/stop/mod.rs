@@ -10,6 +10,7 @@ use std::os::fd::AsFd;
 use std::path::Path;
 
 use libbpf_rs::{Link, MapCore, Object, ObjectBuilder};
+use vmnoise_events::{Occupant, StackFrame};
 
 use self::symbols::Symbols;
 use self::wire::{OBJECT, WireStack, WireStacks, WireTurn, WireTurns};
@@ -27,24 +28,6 @@ pub struct StopAsked {
     pub stacks: bool,
     /// Whether the tasks that had each CPU are wanted.
     pub turns: bool,
-}
-
-/// One frame of a stack. The innermost frame comes first.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct StackFrame {
-    /// Address to which the frame returns.
-    pub address: u64,
-    /// The function at this address, if the kernel names it.
-    pub function: Option<String>,
-}
-
-/// A task that had a CPU.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Occupant {
-    /// The kernel's name of the task (comm).
-    pub comm: String,
-    /// Thread id of the task; 0 is the idle task.
-    pub tid: u32,
 }
 
 /// The programs, which observe from [`StopWitness::attach`] until this value is dropped.

@@ -1,10 +1,9 @@
 //! Limits from the environment of the CNF latency tests (openshift/cluster-node-tuning-operator),
 //! and from a ConfigMap of KubeVirt's realtime checkup (kiagnose/kubevirt-realtime-checkup).
 
+use vmnoise_console::units::{Bare, parse_time};
 use vmnoise_events::MeasuringCommand;
 use vmnoise_judge::check::{Budget, Quantity, Requirement};
-
-use crate::units::{Bare, parse_time};
 
 /// Variable with the limit of every test that has no variable of its own, in microseconds.
 const FOR_ALL: &str = "MAXIMUM_LATENCY";

@@ -1,11 +1,11 @@
 //! Parses a file of limits, in YAML or JSON.
 
+use vmnoise_console::units::{Bare, parse_time};
 use vmnoise_judge::check::Budget;
 use yaml_rust2::yaml::Hash;
 use yaml_rust2::{Yaml, YamlLoader};
 
 use super::{cnf, requirement};
-use crate::units::{Bare, parse_time};
 
 /// Key of the least length of the run.
 const DURATION: &str = "duration";

@@ -8,8 +8,7 @@ use std::sync::Arc;
 use anyhow::{Context, Result, bail};
 use signal_hook::consts::SIGINT;
 use tempfile::{NamedTempFile, TempPath};
-
-use crate::status::MachineCannot;
+use vmnoise_console::status::MachineCannot;
 
 /// Measures these CPUs and returns the recording, which is deleted on drop. The run prints its
 /// messages on stderr.

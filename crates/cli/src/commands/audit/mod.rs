@@ -9,20 +9,19 @@ use std::path::Path;
 
 use anyhow::{Context, Result};
 use vmnoise_audit::{NoiseEvidence, all};
+use vmnoise_console::status::{ExitStatus, UsageError};
+use vmnoise_console::{rights, say};
 use vmnoise_events::{MeasuringCommand, RunFacts};
 use vmnoise_explain::Explainer;
+use vmnoise_export::write_whole;
 use vmnoise_host::{Host, cpu_list};
+use vmnoise_render::audit::{AuditedMachine, print, print_pair, scripts};
 use vmnoise_rights::AttachedWork;
 
 use self::subject::Subject;
 use self::whom::Whom;
 use super::replay::ReplayedRecording;
 use crate::args::AuditArguments;
-use crate::output::audit::{AuditedMachine, print, print_pair, scripts};
-use crate::rights;
-use crate::run::files;
-use crate::say;
-use crate::status::{ExitStatus, UsageError};
 
 /// Audits, prints the result, and writes the scripts. Changes no setting.
 pub fn run(arguments: &AuditArguments) -> Result<ExitStatus> {
@@ -125,7 +124,7 @@ fn write_scripts(folder: &Path, audited: &AuditedMachine) -> Result<()> {
         .with_context(|| format!("cannot make {}", say::name_of(folder)))?;
     for (name, script) in scripts(audited) {
         let path = folder.join(name);
-        files::write_whole(&path, script.as_bytes())
+        write_whole(&path, script.as_bytes())
             .with_context(|| format!("cannot write {}", say::name_of(&path)))?;
     }
     Ok(())

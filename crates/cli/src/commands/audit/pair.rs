@@ -5,15 +5,15 @@ use std::path::Path;
 
 use anyhow::Result;
 use vmnoise_audit::{Audit, AuditedPair, NoiseEvidence, VcpuPlace, all, explained_together, joint};
+use vmnoise_console::status::{ExitStatus, UsageError};
 use vmnoise_events::{Event, MeasuringCommand, VcpuId};
 use vmnoise_explain::{JoinOptions, Joiner, Pairs, VmSide};
 use vmnoise_host::Host;
+use vmnoise_render::audit::{AuditSubject, AuditedMachine, PairAudited};
 
 use super::subject::Subject;
 use crate::commands::join::{Both, JoinStep};
-use crate::output::audit::{AuditSubject, AuditedMachine, PairAudited};
 use crate::progress;
-use crate::status::{ExitStatus, UsageError};
 
 /// Joins the two recordings, and audits both sides. Also returns the status of reading the
 /// recordings.

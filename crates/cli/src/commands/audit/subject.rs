@@ -6,12 +6,11 @@ use std::path::Path;
 
 use anyhow::{Context, Result};
 use vmnoise_audit::{Audit, AuditMachine, AuditRule, BOOT_ID, NoiseEvidence};
+use vmnoise_console::say;
+use vmnoise_console::status::UsageError;
 use vmnoise_events::{HostFacts, Name, RunFacts};
 use vmnoise_host::{Host, cpu_list};
-
-use crate::output::audit::AuditSubject;
-use crate::say;
-use crate::status::UsageError;
+use vmnoise_render::audit::AuditSubject;
 
 /// A machine, before its CPUs to audit are known.
 pub struct Subject {

@@ -4,10 +4,9 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Result;
 use vmnoise_audit::{AuditRule, MachineSide};
+use vmnoise_console::status::UsageError;
+use vmnoise_engine::vcpus::is_called;
 use vmnoise_host::{Host, VmProcess};
-
-use crate::run::vcpus::is_called;
-use crate::status::UsageError;
 
 /// Side to audit.
 pub enum Whom {

@@ -4,6 +4,8 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use anyhow::Result;
+use vmnoise_console::say;
+use vmnoise_console::status::UsageError;
 use vmnoise_events::{MeasuringCommand, RunFacts};
 use vmnoise_export::Partition;
 
@@ -11,8 +13,6 @@ use super::super::join::may_be_pair;
 use super::super::records;
 use super::super::replay::ReplayedRecording;
 use crate::args::ExportArguments;
-use crate::say;
-use crate::status::UsageError;
 
 /// A recording to export.
 #[derive(Debug)]

@@ -1,6 +1,8 @@
 //! Exports a guest's recording and its host's, joined as in `vmnoise explain`.
 
 use anyhow::{Context, Result};
+use vmnoise_console::status::ExitStatus;
+use vmnoise_engine::ExplainedRun;
 use vmnoise_explain::{JoinOptions, Joiner};
 
 use super::super::join::{Both, JoinStep};
@@ -11,8 +13,6 @@ use super::single;
 use super::targets::Targets;
 use crate::args::ExportArguments;
 use crate::progress;
-use crate::run::ExplainedRun;
-use crate::status::ExitStatus;
 
 /// Exports the guest's recording with the host's share of each gap or wake-up, and then the tables
 /// of the host alone. A timeline shows both machines.

@@ -3,13 +3,13 @@
 use std::path::Path;
 
 use anyhow::Result;
+use vmnoise_console::say;
+use vmnoise_engine::ExplainedRun;
 use vmnoise_events::{Activity, Event, RunFacts};
 use vmnoise_explain::{ExitExplainer, Interval, Pairs, PeriodLine, by_source};
 use vmnoise_export::{Timeline, TrackSide};
 
 use super::target::{ExportTarget, Names, warn_of_crowded};
-use crate::run::ExplainedRun;
-use crate::say;
 
 /// Timeline that places the guest's events on the host's clock. Events outside the host's
 /// recording, or without a known clock, are left out.

@@ -4,12 +4,12 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use anyhow::Result;
+use vmnoise_console::say;
+use vmnoise_engine::ExplainedRun;
 use vmnoise_explain::Interval;
 use vmnoise_export::NoiseTrace;
 
 use super::target::{ExportTarget, Names};
-use crate::run::ExplainedRun;
-use crate::say;
 
 /// Collects the gaps until the end. Times in the files count from the start of the measured span,
 /// which is known only at the end.

@@ -11,11 +11,11 @@ mod target;
 mod targets;
 
 use anyhow::Result;
+use vmnoise_console::status::ExitStatus;
+use vmnoise_engine::files::ResultFiles;
 
 use crate::args::ExportArguments;
 use crate::progress;
-use crate::run::files::ResultFiles;
-use crate::status::ExitStatus;
 use targets::Targets;
 
 /// Writes the requested files. If a recording ends early, exports the readable part, and prints the

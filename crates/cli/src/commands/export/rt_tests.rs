@@ -3,13 +3,13 @@
 use std::path::Path;
 
 use anyhow::Result;
+use vmnoise_engine::ExplainedRun;
 use vmnoise_events::RunFacts;
 use vmnoise_explain::Interval;
+use vmnoise_render::timerlat::columns::CpuColumns;
+use vmnoise_render::timerlat::exports::{Exporter, Exports};
 
 use super::target::{ExportTarget, Names};
-use crate::output::timerlat::columns::CpuColumns;
-use crate::output::timerlat::exports::{Exporter, Exports};
-use crate::run::ExplainedRun;
 
 /// Collects the same figures as a live run with `--json`.
 #[derive(Debug)]

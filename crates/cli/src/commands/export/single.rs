@@ -1,13 +1,13 @@
 //! Export of one recording by itself.
 
 use anyhow::Result;
+use vmnoise_engine::Explaining;
 use vmnoise_events::MeasuringCommand;
 
 use super::input::ExportInput;
 use super::periods::Periods;
 use super::targets::Targets;
 use crate::commands::replay::ReplayedRecording;
-use crate::run::Explaining;
 
 /// Passes each event of a recording, and its explanation, to `targets`. Returns the recording, read
 /// to its end.
@@ -20,14 +20,14 @@ pub fn export(input: &ExportInput, mut targets: Targets) -> Result<ReplayedRecor
     let mut periods = Periods::default();
     recording.each(|event| {
         targets.each(|target| target.see(event))?;
-        explaining.push(event, &mut targets);
+        explaining.push(event, &mut |news| targets.see(news));
         targets.settle(&|id| explaining.source_name(id))?;
         match periods.see(event) {
             Some(span_ns) => pass_on_period(&mut explaining, &mut targets, span_ns),
             None => Ok(()),
         }
     })?;
-    explaining.run_out(&mut targets);
+    explaining.run_out(&mut |news| targets.see(news));
     targets.settle(&|id| explaining.source_name(id))?;
     pass_on_period(&mut explaining, &mut targets, periods.rest())?;
     targets.end(&explaining.finish())?;

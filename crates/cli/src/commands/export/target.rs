@@ -1,12 +1,11 @@
 //! Formats to which a recording is exported.
 
 use anyhow::Result;
+use vmnoise_console::say;
+use vmnoise_engine::ExplainedRun;
 use vmnoise_events::{Event, SourceId};
 use vmnoise_explain::{Interval, PeriodLine, TracedExit};
 use vmnoise_export::{FoldedStacks, IntervalLog, RunReport, RunTables, Timeline, TrackSide};
-
-use crate::run::ExplainedRun;
-use crate::say;
 
 /// Function that returns the name of a source.
 pub type Names<'f, 'n> = &'f dyn Fn(SourceId) -> &'n str;

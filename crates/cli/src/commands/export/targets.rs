@@ -1,15 +1,16 @@
 //! All formats to which a recording is exported.
 
 use anyhow::{Error, Result};
-use vmnoise_explain::{Interval, TracedExit};
+use vmnoise_engine::ExplainedRun;
+use vmnoise_explain::Interval;
 use vmnoise_export::{Encoding, FoldedStacks, IntervalLog, RunTables, Timeline};
+use vmnoise_views::News;
 
 use super::input::ExportInput;
 use super::loggopsim::LogGopSim;
 use super::rt_tests::RtTests;
 use super::target::{ExportTarget, Names};
 use crate::args::ExportArguments;
-use crate::run::{ExplainedRun, View};
 
 /// All targets of a recording. Collects intervals that become certain, and passes them on.
 #[derive(Default)]
@@ -83,6 +84,19 @@ impl Targets {
         self.all.iter_mut().try_for_each(on_target)
     }
 
+    /// Keeps explained intervals, and passes on exits.
+    pub fn see(&mut self, news: News<'_>) {
+        match news {
+            News::Interval(interval) => self.certain.push(interval.clone()),
+            News::TracedExits(exits) => {
+                let passed =
+                    self.each(|target| exits.iter().try_for_each(|exit| target.exit(exit)));
+                self.fault = passed.err();
+            }
+            _ => {}
+        }
+    }
+
     /// Passes on the intervals that have become certain.
     pub fn settle(&mut self, names: Names<'_, '_>) -> Result<()> {
         if let Some(fault) = self.fault.take() {
@@ -101,16 +115,5 @@ impl Targets {
     pub fn end(self, explained: &ExplainedRun) -> Result<()> {
         let mut targets = self.all.into_iter();
         targets.try_for_each(|target| target.end(explained))
-    }
-}
-
-impl View for Targets {
-    fn interval(&mut self, interval: &Interval) {
-        self.certain.push(interval.clone());
-    }
-
-    fn traced_exits(&mut self, exits: &[TracedExit]) {
-        let passed = self.each(|target| exits.iter().try_for_each(|exit| target.exit(exit)));
-        self.fault = passed.err();
     }
 }

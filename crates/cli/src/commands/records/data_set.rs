@@ -4,18 +4,18 @@ use std::collections::{BTreeMap, HashMap};
 use std::path::Path;
 
 use anyhow::Result;
+use vmnoise_console::say;
+use vmnoise_console::status::UsageError;
 use vmnoise_events::coverage::{Coverage, CpuCoverage, LostRecords, RunEnd};
 use vmnoise_events::{MeasuringCommand, Policy};
 use vmnoise_export::{
     GapRows, StoredCpu, StoredCpus, StoredFacts, StoredGap, StoredPart, StoredRun, runs,
 };
 use vmnoise_predict::{CpuRecord, RecordCulprit};
+use vmnoise_render::recorded::{Origin, ReadRecording, RecordedCpu};
 
 use super::together::together;
 use super::{refuse_run, refuse_unseen};
-use crate::output::recorded::{Origin, ReadRecording, RecordedCpu};
-use crate::say;
-use crate::status::UsageError;
 
 /// Reads the runs of a data set. Leaves out runs that no prediction can use, and reports them.
 ///

@@ -8,13 +8,13 @@ mod together;
 use std::path::{Path, PathBuf};
 
 use anyhow::Result;
+use vmnoise_console::say;
+use vmnoise_console::status::UsageError;
 use vmnoise_events::{MeasuringCommand, RunFacts};
+use vmnoise_render::recorded::{ReadRecording, RecordedCpu};
 
 pub use self::together::refuse_two_at_once;
-use crate::output::recorded::{ReadRecording, RecordedCpu};
 use crate::progress;
-use crate::say;
-use crate::status::UsageError;
 
 /// Largest fraction of a run in which a CPU may be unobserved. Time taken while a CPU is unobserved
 /// is in no gap.

@@ -4,14 +4,14 @@ use std::collections::{BTreeMap, HashMap};
 use std::path::Path;
 
 use anyhow::Result;
+use vmnoise_console::say;
 use vmnoise_events::{Event, Share, SourceId};
 use vmnoise_explain::{CpuSummary, Explainer, Interval, Summary};
 use vmnoise_predict::{CpuRecord, RecordCulprit};
+use vmnoise_render::recorded::{Origin, ReadRecording, RecordedCpu};
 
 use super::{refuse_gapless, refuse_unseen};
 use crate::commands::replay::ReplayedRecording;
-use crate::output::recorded::{Origin, ReadRecording, RecordedCpu};
-use crate::say;
 
 /// Reads a recording.
 ///

@@ -5,9 +5,8 @@ use std::collections::HashMap;
 
 use anyhow::Result;
 use jiff::{SignedDuration, Timestamp};
-
-use crate::output::recorded::ReadRecording;
-use crate::status::UsageError;
+use vmnoise_console::status::UsageError;
+use vmnoise_render::recorded::ReadRecording;
 
 /// Returns the time in which both runs measured, in nanoseconds. CLOCK_MONOTONIC restarts at boot,
 /// so the wall clock must show an overlap too.

@@ -3,8 +3,12 @@
 use std::path::Path;
 
 use anyhow::Result;
+use vmnoise_console::say;
+use vmnoise_engine::{ExplainedRun, Explaining};
 use vmnoise_events::{MeasuringCommand, RunFacts, VcpuId};
 use vmnoise_explain::{LongestExit, NamedPiece};
+use vmnoise_render::caveats;
+use vmnoise_render::exits::without_probes;
 use vmnoise_report::{Bar, KernelSide, LONGEST, ReportedRun, RunOutcome};
 
 use super::gatherer::{Gatherer, scenes};
@@ -12,10 +16,6 @@ use super::left::Left;
 use super::vcpu_names::vcpu_names;
 use super::{Read, ended, sentences, with_left_out};
 use crate::commands::replay::ReplayedRecording;
-use crate::output::caveats;
-use crate::output::exits::without_probes;
-use crate::run::{ExplainedRun, Explaining};
-use crate::say;
 
 /// Explains a recording. A second pass finds the tasks that ran inside the longest gaps. The
 /// longest exits need no second pass, because they already have their pieces.
@@ -29,7 +29,12 @@ pub fn run(path: &Path) -> Result<Read> {
         left: looks_at_all(&facts).then(Left::default),
         ..Gatherer::default()
     };
-    recording.explain(&mut explaining, &mut gatherer);
+    recording.each(|event| {
+        gatherer.event(event);
+        explaining.push(event, &mut |news| gatherer.see(news));
+        Ok(())
+    })?;
+    explaining.run_out(&mut |news| gatherer.see(news));
     let mut notes = Vec::new();
     let whole = ended(recording.ended(), &mut notes);
 

@@ -4,12 +4,12 @@ use std::collections::HashMap;
 use std::path::Path;
 
 use anyhow::Result;
+use vmnoise_console::say;
 use vmnoise_events::{MeasuringCommand, Share};
 use vmnoise_export::{DataSetError, GapRows, StoredPart, StoredRun, runs};
 use vmnoise_report::{FleetCpu, FleetPage, FleetRun, FleetTaker};
 
 use super::refuse;
-use crate::say;
 
 /// Reads a data set. Runs that cannot be read are listed on the page as refused.
 ///

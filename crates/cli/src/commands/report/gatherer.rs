@@ -7,10 +7,10 @@ use anyhow::Result;
 use vmnoise_events::{Event, MeasuringCommand, Share, SourceId, Vcpu, VcpuId, Witnesses};
 use vmnoise_explain::{ExitBudget, Interval, Part, by_source};
 use vmnoise_report::{Bar, Gathering, Moment, Scenes};
+use vmnoise_views::News;
 
 use super::left::Left;
 use crate::commands::replay::ReplayedRecording;
-use crate::run::View;
 
 /// Moments of a run, and the vCPUs that they belong to.
 #[derive(Default)]
@@ -24,8 +24,9 @@ pub struct Gatherer {
     pub left: Option<Left>,
 }
 
-impl View for Gatherer {
-    fn event(&mut self, event: &Event) {
+impl Gatherer {
+    /// Takes an event before it is explained.
+    pub fn event(&mut self, event: &Event) {
         match event {
             Event::Anchor(anchor) => self.gathering.time(anchor.mono_ns),
             Event::Vcpu(vcpu) => {
@@ -35,8 +36,17 @@ impl View for Gatherer {
         }
     }
 
+    /// Adds an explained gap, wake-up or exit.
+    pub fn see(&mut self, news: News<'_>) {
+        match news {
+            News::Interval(interval) => self.interval(interval),
+            News::Exit(exit) => self.exit(exit),
+            _ => {}
+        }
+    }
+
     /// Adds an interval. Sums its parts by culprit, over all phases and all CPUs of the host.
-    fn interval(&mut self, interval: &Interval) {
+    pub fn interval(&mut self, interval: &Interval) {
         if let Some(left) = &mut self.left {
             left.see(interval);
         }

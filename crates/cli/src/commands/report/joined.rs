@@ -3,15 +3,14 @@
 use std::path::Path;
 
 use anyhow::Result;
+use vmnoise_console::say;
 use vmnoise_explain::{ExitBranch, JoinOptions, JoinedRun, Joiner, VcpuPair};
+use vmnoise_render::join::{JoinResult, caveats};
 use vmnoise_report::{Bar, KernelSide, LONGEST, ReportedRun, RunOutcome};
 
 use super::gatherer::{Gatherer, scenes};
 use super::{Read, ended, sentences, with_left_out};
 use crate::commands::join::{Both, JoinStep};
-use crate::output::join::{JoinResult, caveats};
-use crate::run::View;
-use crate::say;
 
 /// Joins a guest's recording with its host's.
 ///

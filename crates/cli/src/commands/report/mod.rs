@@ -10,18 +10,18 @@ mod vcpu_names;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
+use vmnoise_console::say;
+use vmnoise_console::status::{ExitStatus, UsageError};
+use vmnoise_engine::files::{ResultFiles, is_same};
 use vmnoise_events::{MeasuringCommand, RunFacts, ShownLine};
+use vmnoise_export::write_whole;
 use vmnoise_recording::{ReadError, RecordingEnd};
 use vmnoise_report::{Headline, Page, RefusedFile, ReportedRun, ResolvedMoments};
 
 use super::join::may_be_pair;
 use super::replay::ReplayedRecording;
 use crate::args::ReportArguments;
-use crate::output;
 use crate::progress;
-use crate::run::files::{self, ResultFiles, is_same};
-use crate::say;
-use crate::status::{ExitStatus, UsageError};
 
 /// Writes a page with all readable recordings, even if another file cannot be read.
 pub fn run(arguments: &ReportArguments) -> Result<ExitStatus> {
@@ -155,7 +155,7 @@ fn headlines(runs: &[ReportedRun]) -> String {
 /// Writes the page, and prints the headlines and the path of the page.
 fn write_page(arguments: &ReportArguments, page: &str, headlines: &str) -> Result<()> {
     let path = &arguments.output;
-    files::write_whole(path, page.as_bytes())
+    write_whole(path, page.as_bytes())
         .with_context(|| format!("cannot write the page {}", say::name_of(path)))?;
     let whole = std::fs::canonicalize(path).unwrap_or_else(|_| path.clone());
     let reported = format!(
@@ -163,7 +163,7 @@ fn write_page(arguments: &ReportArguments, page: &str, headlines: &str) -> Resul
         say::name_of(&whole),
         megabytes(page.len())
     );
-    output::write(reported.as_bytes())
+    vmnoise_render::write(reported.as_bytes())
 }
 
 fn refuse(refused: &mut Vec<RefusedFile>, path: &Path, error: &anyhow::Error) {

@@ -4,13 +4,13 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use anyhow::Result;
+use vmnoise_console::say;
 use vmnoise_events::coverage::Coverage;
 use vmnoise_explain::Explainer;
+use vmnoise_render::recorded::Origin;
 
 use super::usage;
 use crate::commands::replay::ReplayedRecording;
-use crate::output::recorded::Origin;
-use crate::say;
 
 /// Wake-up latencies of a recording.
 pub(super) struct Latencies {

@@ -9,18 +9,17 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
+use vmnoise_console::say;
+use vmnoise_console::status::{ExitStatus, UsageError};
+use vmnoise_engine::files::refuse_among_tables;
 use vmnoise_predict::schedule::{DeadlineVerdict, PeriodicTask, TaskSet, TaskVerdict, judge};
+use vmnoise_render::format::Format;
+use vmnoise_render::recorded::ReadRecording;
+use vmnoise_render::schedule::{CpuSupply, ScheduleResult, csv, document, text};
 
 use self::supplies::Supplies;
 use self::tasks::Described;
 use crate::args::ScheduleArguments;
-use crate::output;
-use crate::output::format::Format;
-use crate::output::recorded::ReadRecording;
-use crate::output::schedule::{CpuSupply, ScheduleResult, csv, document, text};
-use crate::run::files::refuse_among_tables;
-use crate::say;
-use crate::status::{ExitStatus, UsageError};
 
 /// Judges the tasks and prints the result. The status says whether all tasks meet their deadlines.
 pub fn run(arguments: &ScheduleArguments) -> Result<ExitStatus> {
@@ -56,7 +55,7 @@ pub fn run(arguments: &ScheduleArguments) -> Result<ExitStatus> {
         Format::Text => text::render(&scheduled).into_bytes(),
         Format::Json => document::render(&scheduled)?,
     };
-    output::write(&printed)?;
+    vmnoise_render::write(&printed)?;
     if let Some(path) = &arguments.csv {
         let name = say::name_of(path);
         fs::write(path, csv::render(&scheduled))

@@ -10,12 +10,11 @@ use response_time_analysis::arrival::{ArrivalBound, Curve, ExtrapolatingCurve, S
 use response_time_analysis::time::Duration;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
-use vmnoise_events::Name;
+use vmnoise_console::say;
+use vmnoise_events::{Name, human};
 use vmnoise_predict::schedule::{PeriodicTask, Preemption, ScheduleOrder, TaskSet};
 
 use super::{Described, MOST_PERIODS_LATE};
-use crate::say;
-use crate::units::human;
 
 const MODELS: &str = ".models.json";
 /// Upper bound of all times; no run is longer.

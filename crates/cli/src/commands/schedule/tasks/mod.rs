@@ -7,10 +7,9 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
+use vmnoise_console::say;
+use vmnoise_console::status::UsageError;
 use vmnoise_predict::schedule::{PeriodicTask, TaskSet};
-
-use crate::say;
-use crate::status::UsageError;
 
 /// Content of a file of tasks.
 #[derive(Debug)]

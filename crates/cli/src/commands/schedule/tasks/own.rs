@@ -5,11 +5,11 @@ use std::rc::Rc;
 use response_time_analysis::arrival::Sporadic;
 use response_time_analysis::time::Duration;
 use serde::Deserialize;
+use vmnoise_console::units::{Bare, parse_time};
 use vmnoise_events::Name;
 use vmnoise_predict::schedule::{PeriodicTask, Preemption, ScheduleOrder, TaskSet};
 
 use super::{Described, MOST_PERIODS_LATE};
-use crate::units::{Bare, parse_time};
 
 /// File of tasks.
 #[derive(Deserialize)]
