@@ -243,7 +243,7 @@ fn rooms_of_the_program_use_only_what_lies_below_them() {
 const CONCLUDES: [&str; 8] = [
     "judge/src/check/judge.rs",
     "judge/src/compare/condition.rs",
-    "judge/src/fitness/evidence.rs",
+    "judge/src/fitness/evidence/mod.rs",
     "judge/src/tuning/lateness.rs",
     "predict/src/schedule/judge.rs",
     "cli/src/output/scale/mod.rs",
